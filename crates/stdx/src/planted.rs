@@ -199,6 +199,8 @@ bugs! {
     SnapshotFreed, "snapshot-freed", FILES;
     /// Now and then a list of dead blocks doesn't count one.
     DeadNotCounted, "dead-not-counted", DATASETS;
+    /// A replay cuts the block to which a record leads at the record's end: what later records say of it is nowhere else.
+    ReplayCutsBlock, "replay-cuts-block", created("indirect::");
     /// A list of dead blocks keeps the data of those that were embedded, one bit of which is taken for another thing.
     DeadKeepsData, "dead-keeps-data", DATASETS;
     /// Now and then a snapshot isn't told what only it has from then on.

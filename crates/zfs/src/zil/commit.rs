@@ -21,6 +21,7 @@
 //!
 //! Source: OpenZFS, `zil.c` (`zil_commit_impl`, `zil_lwb_commit`, `zil_lwb_write_issue`).
 
+use super::BLOCKS_MAX as BLOCKS_READ_MAX;
 use super::chain::{Chain, Stage};
 use super::indirect::{Stored, Written};
 use super::itx::{Itx, Queue, Queued, What};
@@ -61,6 +62,9 @@ const BLOCKS_MAX: usize = 8;
 const UNDER_WAY_MAX: usize = 32;
 /// Commits whose lengths say how long the next will be.
 const RECENT: usize = 8;
+
+/// Blocks of a chain from which on a group is committed, so that they go: who reads a log follows so many more.
+const CHAIN_BLOCKS_MAX: usize = BLOCKS_READ_MAX / 8;
 
 /// What a vdev makes of a byte at the most: three parities of one sector.
 const GROWTH_MAX: u64 = 4;
@@ -205,7 +209,8 @@ impl IntentLog {
             queue.arrived()
         };
         let _one = self.one.lock().await;
-        if self.queue.borrow().needs_group(self.groups.last_synced().0) {
+        let is_long = self.chain.borrow().blocks.len() >= CHAIN_BLOCKS_MAX;
+        if is_long || self.queue.borrow().needs_group(self.groups.last_synced().0) {
             return Committed::NeedsGroup;
         }
         // Another wrote it, or its group is in the pool.
@@ -368,8 +373,9 @@ impl IntentLog {
                     self.led_to.borrow_mut().clear();
                 }
                 if let Some(later) = self.put(&mut filling, ready) {
+                    let waits = later.len();
                     rest.push_front(later);
-                    match self.seal(&mut filling) {
+                    match self.seal(&mut filling, waits) {
                         Ok((pointer, block)) => under_way.push(self.fill(pointer, block)),
                         Err(error) => {
                             result = Err(self.failed(error));
@@ -386,7 +392,7 @@ impl IntentLog {
             }
         }
         if result.is_ok() && filling.records > 0 {
-            match self.seal(&mut filling) {
+            match self.seal(&mut filling, 0) {
                 Ok((pointer, block)) => under_way.push(self.fill(pointer, block)),
                 Err(error) => result = Err(self.failed(error)),
             }
@@ -454,8 +460,13 @@ impl IntentLog {
         later
     }
 
-    /// Closes the open block, with the place of the next one in it.
-    fn seal(&self, filling: &mut Filling) -> Result<(BlockPointer, Buf), WriteBlockError> {
+    /// Closes the open block, with the place of the next one in it, which has room for what `waits`, in bytes, or is as long as
+    /// they come: what doesn't fit would come back for ever.
+    fn seal(
+        &self,
+        filling: &mut Filling,
+        waits: usize,
+    ) -> Result<(BlockPointer, Buf), WriteBlockError> {
         let mut chain = self.chain.borrow_mut();
         let open = chain.blocks.back_mut().expect("a log that is ready has an open block");
         let pointer = open.pointer;
@@ -467,7 +478,7 @@ impl IntentLog {
             left => left,
         };
         let txg = self.groups.open().0;
-        let next = self.reserve(block_bytes(expected), verifier)?;
+        let next = self.reserve(block_bytes(expected.max(waits)), verifier)?;
         open.last = std::mem::take(&mut filling.last);
         chain.append(next, txg);
         let records = std::mem::take(&mut filling.records);

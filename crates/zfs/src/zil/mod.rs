@@ -28,18 +28,20 @@ pub use itx::{Itx, What};
 pub use synchronous::Synchronous;
 
 use crate::dmu::Objset;
-use crate::error::ZfsError;
+use crate::error::{Problem, ZfsError};
 use async_recursion::async_recursion as boxed;
+use std::collections::BTreeMap;
 use stdx::planted::{self, Bug};
 use zfs_format::Endian;
 use zfs_format::block_pointer::BlockPointer;
-use zfs_format::zil::record::{self, LogRecord, Write};
+use zfs_format::zil::record::{self, Body, LogRecord, Write};
 use zfs_format::zil::{LogBlock, SEQUENCE_WORD, ZilHeader};
 use zfs_store::Bookmark;
 use zfs_store::transform::log_sum;
 
-/// Blocks of a chain that are followed: at 128 KiB each 8 GiB, more than a log holds before its groups are whole.
-pub const BLOCKS_MAX: usize = 1 << 16;
+/// Blocks of a chain that are followed: at 4 KiB each, the shortest, 1 GiB. Who writes one ends it well before that
+/// ([`IntentLog::commit`]).
+pub const BLOCKS_MAX: usize = 1 << 18;
 
 /// A block of a log, with what led to it.
 pub struct Link {
@@ -55,6 +57,9 @@ pub struct Logged {
     pub record: LogRecord,
     /// The order.
     pub endian: Endian,
+    /// Of a write: how far it and what is behind it in the log write the same object. A block to which it leads has all of that, and
+    /// those behind it may only say how far the file goes.
+    pub reach: u64,
 }
 
 /// A dataset's log, as far as it is there.
@@ -85,13 +90,18 @@ pub struct Unreplayed {
 /// The blocks of a dataset's log that are there, in order.
 ///
 /// # Errors
-/// The dataset is encrypted, and its key is not loaded.
+/// The dataset is encrypted, and its key is not loaded; or there are more than [`BLOCKS_MAX`].
 #[boxed(?Send)]
 pub async fn chain(objset: &Objset) -> Result<Log, ZfsError> {
     let mut log = Log::default();
     let header = objset.root().zil.clone();
     let mut pointer = header.log;
-    while !pointer.is_hole() && log.links.len() < BLOCKS_MAX {
+    while !pointer.is_hole() {
+        if log.links.len() == BLOCKS_MAX {
+            // What comes behind was promised, too.
+            let (what, limit) = ("blocks of an intent log", BLOCKS_MAX as u64);
+            return Err(objset.wrong(0, Problem::Limit { what, limit }));
+        }
         let block = pointer.checksum().words[SEQUENCE_WORD];
         let at = Bookmark { objset: objset.number(), object: 0, level: -2, block };
         let bytes = match objset.blocks().read(objset.request(pointer, at)).await {
@@ -200,7 +210,15 @@ pub fn records_of(
             record.txg > synced && record.sequence > replayed && record.sequence < end
         };
         let records = records.into_iter().filter(counts);
-        found.records.extend(records.map(|record| Logged { record, endian }));
+        found.records.extend(records.map(|record| Logged { record, endian, reach: 0 }));
+    }
+    let mut reaches = BTreeMap::<u64, u64>::new();
+    for Logged { record, reach, .. } in found.records.iter_mut().rev() {
+        if let Body::Write(write) | Body::Write2(write) = &record.body {
+            let known = reaches.entry(write.object).or_default();
+            *known = (*known).max(write.offset.saturating_add(write.length));
+            *reach = *known;
+        }
     }
     Ok(found)
 }

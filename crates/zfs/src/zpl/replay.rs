@@ -26,6 +26,7 @@ use crate::error::{Problem, ZfsError};
 use crate::zil::Logged;
 use async_recursion::async_recursion as boxed;
 use rt::Buf;
+use stdx::planted::{self, Bug};
 use zfs_format::block_pointer::BlockPointer;
 use zfs_format::zil::record::{
     Body, CloneRange, Create, CreateExtras, CreateKind, LogRecord, OptionalAttributes,
@@ -87,7 +88,7 @@ impl FileSystem {
                 [from, to, ..] => self.exchange((rename.source, from), (rename.target, to)).await,
                 _ => Err(self.nameless(rename.source)),
             },
-            Body::Write(write) => self.replay_write(write, record).await,
+            Body::Write(write) => self.replay_write(write, logged).await,
             Body::Write2(write) => {
                 passed_over(self.grow(write.object, end_of(write)).await, write.object)
             }
@@ -171,8 +172,8 @@ impl FileSystem {
         }
     }
 
-    async fn replay_write(&self, write: &Write, record: &LogRecord) -> Result<(), ZfsError> {
-        let (at, bytes) = match written(self.objset(), write, record).await? {
+    async fn replay_write(&self, write: &Write, logged: &Logged) -> Result<(), ZfsError> {
+        let (at, bytes) = match written(self.objset(), write, &logged.record).await? {
             Written::Bytes(at, bytes) => (at, bytes),
             Written::Zeros(at, len) => {
                 let punched = self.punch(write.object, at, len).await;
@@ -180,9 +181,14 @@ impl FileSystem {
                 return passed_over(self.grow(write.object, end_of(write)).await, write.object);
             }
         };
-        // A block that is in its place has what later records say, too: none of it lies behind the end.
+        // A block that is in its place has what later records say, too, and they may have it nowhere else: so what lies behind the
+        // end is written before the file is as long. Behind what they say it is zeros.
+        let reach = match planted::is(Bug::ReplayCutsBlock) {
+            true => end_of(write),
+            false => logged.reach.max(end_of(write)),
+        };
         let size = match self.node(write.object).await {
-            Ok(node) => node.attributes.size.max(end_of(write)),
+            Ok(node) => node.attributes.size.max(reach),
             Err(error) => return passed_over(Err(error), write.object),
         };
         let len = bytes.len().min(usize::try_from(size.saturating_sub(at)).unwrap_or(usize::MAX));

@@ -20,6 +20,7 @@ use zfs::spa::Spa;
 use zfs::spa::config::LabelState;
 use zfs::spa::live::Live;
 use zfs::zap::table;
+use zfs::zpl::FileSystem;
 use zfs_format::vdev::{Vdev, VdevKind};
 use zfs_format::zil::record::{Body, Write};
 
@@ -316,6 +317,82 @@ fn what_a_volume_was_told_is_durable_is_replayed_from_its_blocks() {
         assert!(read == model);
         drop(volume);
         live.close(LabelState::Exported).await.expect("it is closed");
+    });
+    rig.judge();
+}
+
+/// A file grows within a block, twice in one commit, and the second write begins before the end that the first leaves: the record of the
+/// first leads to a block with both, that of the second says how far the file goes.
+#[test]
+fn what_a_later_record_says_of_a_block_is_replayed_with_it() {
+    let rig = pool(vec![top(0, VdevKind::File, 1)]);
+    until_the_power_goes(&rig, async move |live: &Live, real: &Mounted| {
+        let file = real.create(by(), Node::ROOT, b"one", NEW).await.expect("made").node;
+        put(real, file, 0, 1, 40_000).await;
+        real.fsync(file, Fsync::All).await.expect("durable");
+        live.make_durable().await.expect("in the pool");
+        put(real, file, 40_000, 2, 40_000).await;
+        put(real, file, 60_000, 3, 40_000).await;
+        real.fsync(file, Fsync::All).await.expect("durable");
+    });
+    rig.with(async |spa: Rc<Spa>, _| assert_eq!(records(&spa, "tank").await, [1, 1, 0]));
+    let whole = [vec![1; 40_000], vec![2; 20_000], vec![3; 40_000]].concat();
+    let seen = whole.clone();
+    rig.with(async move |spa: Rc<Spa>, _| {
+        let (directory, head) = spa.dsl().find("tank").await.expect("read").expect("there");
+        let objset = spa.objset(&directory, &head).await.expect("it opens");
+        let found = zfs::zil::unreplayed(&objset, spa.uberblock().txg).await.expect("read");
+        let view = FileSystem::open_with_log(&objset, &found.records).await.expect("replayed");
+        let root = view.node(view.root_number()).await.expect("read");
+        let entry = view.lookup(&root, b"one").await.expect("read").expect("there");
+        let node = view.node(entry.object).await.expect("read");
+        let read = view.read(&node, 0, 200_000).await.expect("read").to_vec();
+        assert!(read == seen, "a view of it has all");
+    });
+    until_the_power_goes(&rig, async move |live: &Live, real: &Mounted| {
+        assert!(content(real, b"one").await == Some(whole), "what was written is there");
+        // What lies behind the end is zeros.
+        let file = real.lookup(Node::ROOT, b"one").await.expect("there").node;
+        let size = Some(ByteCount(131_072));
+        let longer = SetAttributes { size, ..SetAttributes::default() };
+        real.setattr(by(), file, longer).await.expect("longer");
+        let end = real.read(file, Offset(100_000), ByteCount(31_072)).await.expect("read");
+        assert!(end.to_vec().iter().all(|byte| *byte == 0));
+        live.make_durable().await.expect("in the pool");
+    });
+    rig.judge();
+}
+
+/// Blocks of zeros have no place to lead to, so the log has their bytes, which is longer than a record that leads somewhere.
+#[test]
+fn a_log_of_what_has_no_place_is_as_long_as_its_bytes() {
+    let rig = pool(vec![top(0, VdevKind::File, 1)]);
+    until_the_power_goes(&rig, async move |live: &Live, real: &Mounted| {
+        let root = live.spa().catalog(0).await.expect("read").root().await.expect("there");
+        let directory = root.directory.number;
+        // lz4: zeros become holes.
+        let set = task(live, async |tasks| {
+            tasks.set_property(directory, "compression", Some(table::number(15))).await
+        });
+        set.await.expect("it is set");
+        let file = real.create(by(), Node::ROOT, b"one", NEW).await.expect("made").node;
+        real.fsync(file, Fsync::All).await.expect("durable");
+        for round in 0..4 {
+            put(real, file, round * 64_000, 0, 64_000).await;
+            real.fsync(file, Fsync::All).await.expect("durable");
+        }
+    });
+    rig.with(async move |spa: Rc<Spa>, _| {
+        let (directory, head) = spa.dsl().find("tank").await.expect("read").expect("there");
+        let objset = spa.objset(&directory, &head).await.expect("it opens");
+        let blocks = zfs::zil::chain(&objset).await.expect("read").links.len();
+        assert!((4..=12).contains(&blocks), "{blocks} blocks");
+        assert_eq!(records(&spa, "tank").await[0], 0, "none leads anywhere");
+    });
+    rig.judge();
+    until_the_power_goes(&rig, async move |live: &Live, real: &Mounted| {
+        assert!(content(real, b"one").await == Some(vec![0; 256_000]), "it is there");
+        live.make_durable().await.expect("in the pool");
     });
     rig.judge();
 }
