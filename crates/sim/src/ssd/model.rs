@@ -64,6 +64,8 @@ pub struct SsdModel {
     first_unit: UnitNumber,
     open_bytes: u64,
     buffered_bytes: u64,
+    /// When the last write got its room in the buffer: the next gets none before.
+    room_from: Instant,
     next_die: usize,
     erase_debt: f64,
     ftl: Option<Ftl>,
@@ -162,6 +164,7 @@ impl SsdModel {
             first_unit: 0,
             open_bytes: 0,
             buffered_bytes: 0,
+            room_from: start,
             next_die: 0,
             erase_debt: 0.0,
             ftl: profile.garbage_collection.value.then(|| Ftl::new(profile, state)),
@@ -283,6 +286,7 @@ impl SsdModel {
         self.dies.fill(Die { read_free: now, program_free: now });
         self.channels.fill(now);
         (self.controller, self.inward, self.outward) = (now, now, now);
+        self.room_from = now;
     }
 
     /// Admits a command to the queue and to the controller; returns when it begins.
@@ -333,9 +337,9 @@ impl SsdModel {
         die.read_free
     }
 
-    /// When the buffer has room for `len` bytes.
+    /// When the buffer has room for `len` bytes. Writes get it in their order.
     fn room(&mut self, from: Instant, len: u64) -> Instant {
-        let mut accepted = from;
+        let mut accepted = from.max(self.room_from);
         while let Some(unit) = self.units.front() {
             let full = self.buffered_bytes + len > self.costs.buffer_bytes;
             if unit.end > accepted && !full {

@@ -121,6 +121,32 @@ fn a_drive_written_over_at_random_is_slower_than_an_empty_one() {
     }
 }
 
+/// What the dies have still to do may not outgrow the buffer: then writes were answered that had nowhere to be.
+#[test]
+fn writes_wait_for_room_in_the_buffer_and_go_at_the_pace_of_the_dies() {
+    let profile = ssd_profile("pm9a3");
+    let mut model = SsdModel::new(&profile, SheetState::Steady);
+    let (mut prng, mut last, mut count) = (Prng::new(5), Instant::START, 0);
+    let mut paces = Vec::new();
+    rate(256, 600_000, |now| {
+        count += 1;
+        if count % 100_000 == 0 {
+            paces.push(100_000.0 / now.since(last).as_secs_f64());
+            last = now;
+        }
+        let at = prng.below(profile.sectors.value / 8) * 4096;
+        model.write(now, at..at + 4096, false).0
+    });
+    // A programming of 48 KiB, and as much more for each page copied; 64 dies.
+    let program = profile.program_us.value;
+    let copy = program + 3.0 * profile.read_us.value;
+    let unit = program + (model.write_amplification() - 1.0) * copy;
+    let dies = 64.0 * 12.0 * 1e6 / unit;
+    println!("{dies:.0} by the dies: {paces:.0?}");
+    // The first fills the buffer.
+    assert!(paces[1..].iter().all(|pace| (pace / dies - 1.0).abs() < 0.06), "{dies}: {paces:?}");
+}
+
 #[test]
 fn a_flush_costs_milliseconds_without_protection_and_nothing_with_it() {
     // The flush of a written 870 EVO was measured at 3.1 to 4.0 ms, its programming included.
