@@ -350,6 +350,7 @@ impl SsdModel {
             self.units.pop_front();
             self.first_unit += 1;
         }
+        self.room_from = accepted;
         accepted
     }
 
@@ -362,7 +363,7 @@ impl SsdModel {
         let copy_ns =
             costs.program.as_nanos() as f64 + costs.copy_reads * costs.read.as_nanos() as f64;
         let mut span = costs.program + nanos(copied * copy_ns);
-        if copied > 0.0 {
+        if self.ftl.as_ref().is_some_and(Ftl::reuses) {
             self.erase_debt += amplification / costs.units_per_erase;
         }
         if self.erase_debt >= 1.0 {
