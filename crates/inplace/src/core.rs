@@ -105,9 +105,15 @@ impl Core {
         Tx { core: self }
     }
 
-    /// The processor time of one call. It is spent on the caller's core: callers are threads of a program.
+    /// The processor time of a call on names or whole files, which looks up paths and changes several structures: as much
+    /// as an I/O takes. It is spent on the caller's core: callers are threads of a program.
     pub(crate) async fn charge_call(&self) {
         self.rt.charge(Work::new(WorkKind::Io, ByteCount::ZERO).anywhere()).await;
+    }
+
+    /// The processor time of a read or a write through the cache, beside the copy.
+    pub(crate) async fn charge_buffered_call(&self) {
+        self.rt.charge(Work::new(WorkKind::Call, ByteCount::ZERO).anywhere()).await;
     }
 
     /// The processor time of copying between cache and caller.

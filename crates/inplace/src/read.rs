@@ -125,7 +125,7 @@ impl Core {
         len: u64,
         ahead: Option<&Cell<ReadAhead>>,
     ) -> Outcome<SgList> {
-        self.charge_call().await;
+        self.charge_buffered_call().await;
         let _held = hold(&inode.rw, self.options.locks.buffered_reads).await;
         let len = len.min(inode.size().saturating_sub(at));
         if len == 0 {

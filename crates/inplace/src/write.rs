@@ -60,7 +60,7 @@ impl Core {
         data: SgList,
         durable: bool,
     ) -> Outcome<()> {
-        self.charge_call().await;
+        self.charge_buffered_call().await;
         let len = data.len() as u64;
         {
             let _held = hold(&inode.rw, Hold::Alone).await;

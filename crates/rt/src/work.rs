@@ -68,6 +68,8 @@ pub enum WorkKind {
     /// Submitting one I/O to the operating system and taking its completion; bytes count for copies
     /// that the system makes.
     Io,
+    /// A call of a program to the operating system that its page cache answers; the copy is work of its own.
+    Call,
     /// One executor's share of a request that another one carries out.
     Crossing,
     /// Copying bytes.
@@ -159,6 +161,8 @@ impl WorkKind {
         let (fixed_ns, byte_ps) = match self {
             // The operating system's own, as the profile `epyc-2024` guesses it.
             WorkKind::Io => (2000, 0),
+            // As that profile has it, which says how it was measured.
+            WorkKind::Call => (600, 0),
             // Half of what `cargo xtask bench cores` has for both sides at a depth of 16, 744 ns.
             WorkKind::Crossing => (CROSSING_NS, 0),
             WorkKind::Copy => (0, 100),
@@ -187,7 +191,7 @@ impl WorkKind {
 
     /// Whether it is the host's own work for an I/O, which no other thread can do.
     const fn is_bound(self) -> bool {
-        matches!(self, WorkKind::Io | WorkKind::Crossing)
+        matches!(self, WorkKind::Io | WorkKind::Call | WorkKind::Crossing)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The processor of a simulated host, or of a RAID controller: cores, their threads, and what work costs them.
 //!
 //! Theory. A piece of work takes bytes / rate of its kind (for an I/O: a fixed time, and a copy where
-//! the system makes one). It is booked on a hardware thread of a core; while that is busy, it waits. Which one, is
+//! the system makes one; for a call that the page cache answers: a fixed time). It is booked on a hardware thread of a core; while that is busy, it waits. Which one, is
 //! decided as a real executor's host decides it ([`rt::work`]):
 //!
 //! * Each executor has a thread, the first of a core. What is done here (the host's share of an I/O, small
@@ -31,10 +31,11 @@ use rt::work::{HAND_OVER, Place};
 use rt::{Work, WorkKind};
 use stdx::{ByteCount, Duration, Instant};
 
-/// What one core does, in ns a byte; for an I/O, in ns beside.
+/// What one core does, in ns a byte; for an I/O and a call, in ns beside.
 #[derive(Clone, Copy, Debug, Default)]
 struct Costs {
     io_ns: f64,
+    call_ns: f64,
     copy: f64,
     parity_p: f64,
     parity_pq: f64,
@@ -73,6 +74,7 @@ impl Costs {
     fn ns_of(&self, kind: WorkKind, bytes: f64) -> f64 {
         match kind {
             WorkKind::Io => self.io_ns + self.copy * bytes,
+            WorkKind::Call => self.call_ns,
             WorkKind::Copy => self.copy * bytes,
             WorkKind::ParityP => self.parity_p * bytes,
             WorkKind::ParityPq => self.parity_pq * bytes,
@@ -122,6 +124,7 @@ impl Processor {
     pub fn of_host(profile: &HostProfile) -> Processor {
         let costs = Costs {
             io_ns: profile.io_us.value * 1e3,
+            call_ns: profile.call_us() * 1e3,
             copy: ns_per_byte(profile.copy_mb_s.value),
             parity_p: ns_per_byte(profile.parity_p_mb_s.value),
             parity_pq: ns_per_byte(profile.parity_pq_mb_s.value),
@@ -147,6 +150,7 @@ impl Processor {
         let costs = Costs {
             // Booked by the controller's own device, once per host command.
             io_ns: 0.0,
+            call_ns: 0.0,
             copy: throughput,
             parity_p: ns_per_byte(p),
             parity_pq: ns_per_byte(pq),

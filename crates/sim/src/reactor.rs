@@ -14,6 +14,7 @@
 
 use crate::host::Processor;
 use rt::reactor::{Job, Unpark};
+use rt::work::Place;
 use rt::{ComputePlan, Parked, Reactor, Work, WorkKind};
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
@@ -44,7 +45,7 @@ pub struct SimReactor {
     core: usize,
     /// A world moves the clock, and parking would move it alone.
     in_world: bool,
-    /// The processor of a RAID controller, which does what is not [`WorkKind::Io`].
+    /// The processor of a RAID controller, which does what its sets need and is not the host's own.
     engine: RefCell<Option<Processor>>,
 }
 
@@ -146,9 +147,8 @@ impl Reactor for SimReactor {
 
     fn plan(&self, work: Work) -> ComputePlan {
         let now = self.now.get();
-        let is_io = work.parts().any(|(kind, _)| kind == WorkKind::Io);
         let done = match &mut *self.engine.borrow_mut() {
-            Some(engine) if !is_io => engine.book(now, 0, work),
+            Some(engine) if !is_the_hosts(&work) => engine.book(now, 0, work),
             _ => self.processor.borrow_mut().book(now, self.core, work),
         };
         if done > now { ComputePlan::InlineUntil(done) } else { ComputePlan::Inline }
@@ -165,6 +165,13 @@ impl Reactor for SimReactor {
     fn executor_time(&self) -> Option<Duration> {
         Some(self.processor.borrow().busy_of(self.core))
     }
+}
+
+/// Whether a piece of work is the host's where a RAID controller has an engine for its sets: the operating system's share,
+/// and what threads of a program do, the copies between them and the page cache among it.
+fn is_the_hosts(work: &Work) -> bool {
+    let of_system = |(kind, _)| matches!(kind, WorkKind::Io | WorkKind::Call);
+    work.place() == Place::Anywhere || work.parts().any(of_system)
 }
 
 /// Parking in virtual time takes no time, so there is nothing to end.

@@ -14,7 +14,7 @@
 //!    than 1/32 of the limit, times 2 where it is no more than 1/4, else the limit.
 //! 3. The next window is 4 times the last below 1/16 of the limit, twice up to half of it, else the limit.
 //! 4. When a read enters the newest window, the next one is started, without waiting.
-//! 5. Each read costs the host what an I/O costs, and the copy to the program.
+//! 5. Each read costs the host a call, and the copy to the program; each window an I/O, paid where it goes down.
 //! 6. A window that was read once is forgotten, and so is what a write covers.
 //!
 //! With a limit of 0 nothing is read ahead. Not modelled: keeping pages for a second read (`hdparm`
@@ -98,7 +98,8 @@ impl HostReadAhead {
             Some(stream) => self.read_stream(&stream, range, request).await?,
             None => self.below.submit(request).await?,
         };
-        self.rt.charge(Work::new(WorkKind::Io, len).anywhere()).await;
+        let call = Work::new(WorkKind::Call, ByteCount::ZERO).and(WorkKind::Copy, len);
+        self.rt.charge(call.anywhere()).await;
         Ok(data)
     }
 

@@ -2,7 +2,7 @@
 //! wrong one, and a setting that is said to be safe and loses data.
 
 use proptest::prelude::*;
-use rt::{Buf, DeviceRef, Request};
+use rt::{Buf, DeviceRef, Request, Work, WorkKind};
 use sim::{CachePolicy, FlushPolicy, Machine, MachineBuilder, RamDisk};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -346,4 +346,29 @@ fn an_option_without_what_it_needs_is_refused_by_name() {
         let error = error.expect_err(part).to_string();
         assert!(error.contains(part), "{error}");
     }
+}
+
+/// A RAID controller does the parity of its sets. What a program on the host does, it does not.
+#[test]
+fn a_controllers_engine_takes_no_work_of_the_hosts_programs() {
+    let took = |builder: MachineBuilder, work: Work| {
+        let machine = with_disk(builder.host("r710").expect("it ships"));
+        let rt = machine.rt();
+        let run = async move {
+            let begun = rt.now();
+            rt.charge(work).await;
+            rt.now().since(begun)
+        };
+        machine.run(run).expect("no stall")
+    };
+    let mib = ByteCount::mib(1);
+    let copy = Work::new(WorkKind::Copy, mib);
+    let call = Work::new(WorkKind::Call, ByteCount::ZERO);
+    for work in [copy.anywhere(), call.anywhere(), Work::program(Duration::from_micros(100))] {
+        let alone = took(Machine::builder(3), work);
+        assert!(alone > Duration::ZERO);
+        assert_eq!(took(controller(true), work), alone, "{work:?}");
+    }
+    // The sets' own copies pass the controller, at 2400 MB/s; the host copies 5000.
+    assert!(took(controller(true), copy) > 2 * took(Machine::builder(3), copy));
 }
