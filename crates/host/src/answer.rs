@@ -6,6 +6,7 @@
 //! ([`Reactor::poll`](rt::Reactor::poll)), [`AT_ONCE_MAX`] are given at once, and the others at the
 //! next look.
 
+use crate::handle::Writers;
 use rt::{IoCompletion, IoError, IoErrorKind, IoFuture, IoResult, OpKind, Request, SgList};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -56,6 +57,8 @@ impl Answer {
 pub(crate) struct AtOnce {
     /// How often the outside was looked at.
     looks: Cell<u64>,
+    /// Files that are open for writing here.
+    pub(crate) writers: Writers,
     given: Cell<u32>,
     owed: RefCell<Vec<(IoCompletion, IoResult)>>,
 }

@@ -28,6 +28,7 @@
 
 use crate::alignment::Alignment;
 use crate::answer::What;
+use crate::handle::Handle;
 use crate::lock;
 use crate::operation::{OpenFile, Operation};
 use crate::patience::while_held;
@@ -43,6 +44,7 @@ use std::io::{self, Seek, SeekFrom};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::Arc;
 use stdx::{ByteCount, Offset};
 
@@ -149,7 +151,7 @@ fn mend_of(error: &io::Error) -> &'static str {
 /// See the [module](self).
 pub struct FileDevice {
     host: Host,
-    file: Arc<OpenFile>,
+    file: Rc<Handle>,
     name: Arc<str>,
     geometry: Geometry,
     /// Of memory; `None` for buffered I/O.
@@ -314,12 +316,17 @@ impl FileDevice {
             rotational: queue.rotational,
             volatile_cache: !(is_block_device && options.direct && queue.write_through),
         };
+        let file = match is_block_device {
+            true => OpenFile::new(file, in_memory),
+            false => OpenFile::of_device(file, in_memory, geometry.capacity.bytes()),
+        };
+        let file = Handle::new(path, file);
+        if !options.read_only {
+            host.at_once().writers.put(&file);
+        }
         Ok(FileDevice {
             host: host.clone(),
-            file: Arc::new(match is_block_device {
-                true => OpenFile::new(file, in_memory),
-                false => OpenFile::of_device(file, in_memory, geometry.capacity.bytes()),
-            }),
+            file,
             name: path.display().to_string().into(),
             geometry,
             alignment,
@@ -331,24 +338,29 @@ impl FileDevice {
 
 impl FileDevice {
     /// Whether somebody cut the file, as of this turn of the executor.
-    fn is_cut(&self) -> bool {
+    fn is_cut(&self, file: &OpenFile) -> bool {
         let looks = Some(self.host.at_once().looks());
         if self.whole_at.get() == looks {
             return false;
         }
-        let is_cut = self.file.is_cut();
+        let is_cut = file.is_cut();
         self.whole_at.set(looks.filter(|_| !is_cut));
         is_cut
     }
 
     /// Keeps writers off for as long as this device, opened for reading, lives; false where there is one already.
     pub fn keep_writers_off(&self) -> bool {
-        lock::take_shared(self.file.file.as_fd())
+        self.file.file().as_ref().is_none_or(|file| lock::take_shared(file.file.as_fd()))
     }
 
     /// Whether somebody else has it open for writing now: another process, or another device of this one.
     pub fn is_written_elsewhere(&self) -> bool {
-        lock::is_held(self.file.file.as_fd())
+        self.file.file().as_ref().is_some_and(|file| lock::is_held(file.file.as_fd()))
+    }
+
+    /// Whether it was [closed](Host::close_writers).
+    pub fn is_closed(&self) -> bool {
+        self.file.file().is_none()
     }
 }
 
@@ -368,19 +380,25 @@ impl Device for FileDevice {
             return IoFuture::ready(Err(error));
         }
         let what = What::of(&request, &self.name);
+        let file = self.file.file();
+        let Some(file) = file.as_ref() else {
+            return IoFuture::ready(what.result(Err(IoErrorKind::Gone)));
+        };
         let at = request.offset.bytes();
         let operation = Operation::of(request.op, at, self.alignment, Operation::read);
         let Ok(operation) = operation else {
             return IoFuture::ready(what.result(Err(NO_MEMORY)));
         };
-        if operation.may_extend() && self.is_cut() {
+        if operation.may_extend() && self.is_cut(file) {
             return IoFuture::ready(what.result(Err(IoErrorKind::CutShort)));
         }
-        self.host.start(&self.file, operation, what)
+        self.host.start(file, operation, what)
     }
 
     fn extents(&self, offset: Offset, len: ByteCount, count_max: usize) -> ExtentsFuture {
-        let file = Arc::clone(&self.file);
+        let Some(file) = self.file.file().clone() else {
+            return Box::pin(std::future::ready(Err(IoErrorKind::Gone)));
+        };
         if file.in_memory {
             return Box::pin(std::future::ready(Ok(extents(&file, offset, len, count_max))));
         }

@@ -37,6 +37,7 @@ pub mod directory;
 pub mod expendable;
 pub mod file;
 pub mod fuse;
+mod handle;
 pub mod identity;
 mod lock;
 mod operation;

@@ -14,6 +14,7 @@ use crate::uring::UringReactor;
 use rt::{IoFuture, Reactor, Rt, Runtime};
 use std::fmt;
 use std::future::Future;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -136,6 +137,12 @@ impl Host {
             Driver::Threads(reactor) => &reactor.at_once,
             Driver::Blocking(reactor) => &reactor.at_once,
         }
+    }
+
+    /// Closes the files and block devices at these paths where devices of this executor have them open for writing, though the devices are
+    /// still known: what is asked of one later finds it [gone](rt::IoErrorKind::Gone). What is under way ends before the file is closed.
+    pub fn close_writers(&self, paths: &[PathBuf]) {
+        self.at_once().writers.close(paths);
     }
 
     /// Which reactor it is; never [`ReactorKind::Auto`].

@@ -481,6 +481,36 @@ fn a_file_has_one_writer_at_a_time_and_readers_are_told() {
     });
 }
 
+/// What could break: who gives a disk up keeps others from it, or takes another one with it.
+#[test]
+fn a_file_that_is_closed_is_free_for_others_though_its_device_is_still_known() {
+    everywhere(|world| {
+        let (path, other) = (world.path("disk"), world.path("other"));
+        std::fs::write(&other, vec![0; 1 << 20]).expect("a file");
+        let device = Rc::new(world.create(ByteCount::mib(1), FileOptions::default()));
+        let host = world.runtime.host();
+        let kept = FileDevice::open(&host, &other, FileOptions::default()).expect("it opens");
+        let again = || FileDevice::open(&host, &path, FileOptions::default());
+        assert!(matches!(again(), Err(OpenError::Locked(_))) && !device.is_closed());
+        // By another name of it.
+        let link = world.path("link");
+        std::os::unix::fs::symlink(&path, &link).expect("a link");
+        host.close_writers(&[link]);
+        assert!(device.is_closed() && !kept.is_closed());
+        let shared = Rc::clone(&device);
+        let write = world.run(async move {
+            shared.submit(Request::write(Offset(0), Buf::copy_of(&[1; 512]))).await
+        });
+        assert_eq!(kind_of(write), IoErrorKind::Gone);
+        let its = again().expect("nobody has it");
+        assert!(!its.is_closed());
+        let write = world.run(async move {
+            its.submit(Request::write(Offset(0), Buf::copy_of(&[1; 512]))).await
+        });
+        write.expect("it is written");
+    });
+}
+
 #[test]
 fn two_executors_of_one_process_do_not_disturb_each_other() {
     let threads: Vec<_> = (0..2_u64)

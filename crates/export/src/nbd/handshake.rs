@@ -204,7 +204,7 @@ impl Handshake<'_> {
 
     /// Lists the exports, part by part; what is left is in `out`.
     async fn list(&self, out: &mut Vec<u8>) -> Result<(), Closed> {
-        for export in &self.shared.exports {
+        for export in self.shared.exports() {
             let mut entry = string(&export.name);
             entry.extend_from_slice(export.description.as_bytes());
             option_reply(out, option::LIST, reply::SERVER, &entry);

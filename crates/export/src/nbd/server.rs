@@ -22,7 +22,7 @@ use crate::tls::{Tls, Turn};
 use futures_util::future::{Either, select};
 use rt::sync::{Notify, Semaphore};
 use rt::{DeviceRef, IoError, IoErrorKind, Listener, Rt, StreamError, StreamRef, catching_panics};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -115,11 +115,12 @@ impl Server {
                 return Err(ServerError::Twice(name));
             }
             let volume = Volume::new(rt, device);
-            served.push(Rc::new(Exported { name, description, read_only, volume }));
+            served.push(Rc::new(Exported::new(name, description, read_only, volume)));
         }
         Ok(Server(Rc::new(Shared {
             rt: rt.clone(),
-            exports: served,
+            default: served.first().map(|first| first.name.clone()).unwrap_or_default(),
+            exports: RefCell::new(served),
             tls,
             turn: Turn::new(rt),
             begin: Turn::new(rt),
@@ -172,8 +173,7 @@ impl Server {
 
     /// Begins to stop.
     pub fn stop(&self) {
-        self.0.stop.on.set(true);
-        self.0.stop.notify.notify_waiters();
+        self.0.stop.begin();
     }
 
     /// Waits until all connections of a server that stops have ended, [`DRAIN_MAX`] at the most; then
@@ -195,19 +195,53 @@ impl Server {
             }
         }
         let mut outcome = Ok(());
-        for export in self.0.exports.iter().filter(|export| !export.read_only) {
-            let flushed = catching_panics("the last flush", Box::pin(export.volume.flush())).await;
-            let device = &*export.volume.device;
-            let gone = |_| Err(IoError::of(&rt::Request::flush(), device, IoErrorKind::Gone));
-            outcome = outcome.and(flushed.unwrap_or_else(gone));
+        for export in self.0.exports() {
+            outcome = outcome.and(flush(&export).await);
         }
         outcome
+    }
+
+    /// Ends the export of this name, while all others go on: nobody finds it any more, and who is connected to it is hung up on once what is
+    /// under way was answered, which is waited for, [`DRAIN_MAX`] at the most; then it is flushed if it can be written. One that is not there
+    /// has ended.
+    ///
+    /// # Errors
+    /// Of the flush.
+    pub async fn end(&self, name: &str) -> Result<(), IoError> {
+        let export = {
+            let mut exports = self.0.exports.borrow_mut();
+            let Some(at) = exports.iter().position(|export| export.name == name) else {
+                return Ok(());
+            };
+            exports.remove(at)
+        };
+        export.stop.begin();
+        select(pin!(export.unused()), pin!(self.0.rt.sleep(DRAIN_MAX))).await;
+        flush(&export).await
+    }
+
+    /// Connections now that chose the export of this name.
+    pub fn connections_to(&self, name: &str) -> usize {
+        let exports = self.0.exports.borrow();
+        let export = exports.iter().find(|export| export.name == name);
+        export.map_or(0, |export| export.connections())
     }
 
     /// Connections now.
     pub fn connections(&self) -> usize {
         self.0.connected.get()
     }
+}
+
+/// The last flush of an export that can be written.
+async fn flush(export: &Exported) -> Result<(), IoError> {
+    if export.read_only {
+        return Ok(());
+    }
+    let flushed = catching_panics("the last flush", Box::pin(export.volume.flush())).await;
+    let device = &*export.volume.device;
+    let gone = |_| Err(IoError::of(&rt::Request::flush(), device, IoErrorKind::Gone));
+    flushed.unwrap_or_else(gone)
 }
 
 /// Counts a connection as long as it is served.

@@ -1,4 +1,7 @@
 //! What all connections of a server share: its exports, places, memory, and the wish that it stops.
+//!
+//! **An export that ends** before the server does is found by nobody any more, and the clients that it has are treated as those of a server
+//! that stops. Who asks for no export by name is never given another one for it.
 
 use super::lobby::Lobby;
 use super::memory::Memory;
@@ -8,7 +11,8 @@ use crate::tls::{Tls, Turn};
 use futures_util::future::{Either, select};
 use rt::Rt;
 use rt::sync::{Notify, OwnedSemaphorePermit, Semaphore};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::ops::Deref;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -19,12 +23,73 @@ pub(crate) struct Exported {
     pub(crate) description: String,
     pub(crate) read_only: bool,
     pub(crate) volume: Volume,
+    /// That it ends, by itself.
+    pub(crate) stop: Stop,
+    /// Connections that have it, until the last request of each has ended.
+    connections: Cell<usize>,
+    left: Notify,
+}
+
+impl Exported {
+    pub(super) fn new(
+        name: String,
+        description: String,
+        read_only: bool,
+        volume: Volume,
+    ) -> Exported {
+        let (stop, connections, left) = Default::default();
+        Exported { name, description, read_only, volume, stop, connections, left }
+    }
+
+    /// Connections that have it.
+    pub(super) fn connections(&self) -> usize {
+        self.connections.get()
+    }
+
+    /// Waits until nobody has it any more.
+    pub(super) async fn unused(&self) {
+        loop {
+            let left = self.left.notified();
+            if self.connections.get() == 0 {
+                return;
+            }
+            left.await;
+        }
+    }
+}
+
+/// That a connection has an export, as long as this is there.
+pub(crate) struct Using(Rc<Exported>);
+
+impl Using {
+    pub(crate) fn new(export: Rc<Exported>) -> Using {
+        export.connections.set(export.connections.get() + 1);
+        Using(export)
+    }
+}
+
+impl Deref for Using {
+    type Target = Exported;
+
+    fn deref(&self) -> &Exported {
+        &self.0
+    }
+}
+
+impl Drop for Using {
+    fn drop(&mut self) {
+        self.0.connections.set(self.0.connections.get() - 1);
+        self.0.left.notify_waiters();
+    }
 }
 
 /// What all connections share.
 pub(crate) struct Shared {
     pub(crate) rt: Rt,
-    pub(crate) exports: Vec<Rc<Exported>>,
+    /// Those that did not end.
+    pub(super) exports: RefCell<Vec<Rc<Exported>>>,
+    /// The name of the one for clients that name none.
+    pub(super) default: String,
     pub(crate) tls: Tls,
     /// Whose TLS handshake goes on.
     pub(crate) turn: Turn,
@@ -44,15 +109,25 @@ const NAMES_SAID_MAX: usize = 8;
 const NAMES_SAID_BYTES: usize = 1024;
 
 impl Shared {
-    /// The export of this name; the first for the empty name, where none is named so.
+    /// The exports, as they are now.
+    pub(crate) fn exports(&self) -> Vec<Rc<Exported>> {
+        self.exports.borrow().clone()
+    }
+
+    /// The export of this name; the first that there was for the empty name, where none is named so.
     pub(crate) fn find(&self, name: &str) -> Option<Rc<Exported>> {
-        let named = self.exports.iter().find(|export| export.name == name);
-        named.or_else(|| self.exports.first().filter(|_| name.is_empty())).cloned()
+        let exports = self.exports.borrow();
+        let named = |name: &str| exports.iter().find(|export| export.name == name);
+        named(name).or_else(|| named(&self.default).filter(|_| name.is_empty())).cloned()
     }
 
     /// What is said to a client whose name has no export: the names that there are, some of them where they are many.
     pub(crate) fn no_such_export(&self) -> String {
-        let names: Vec<&str> = self.exports.iter().map(|export| export.name.as_str()).collect();
+        let exports = self.exports.borrow();
+        if exports.is_empty() {
+            return "there is no such export; all have ended".to_owned();
+        }
+        let names: Vec<&str> = exports.iter().map(|export| export.name.as_str()).collect();
         let shown: Vec<String> =
             names.iter().take(NAMES_SAID_MAX).map(|name| format!("'{name}'")).collect();
         let more = match names.len().saturating_sub(shown.len()) {
@@ -88,14 +163,20 @@ impl Shared {
     }
 }
 
-/// The wish that the server stops.
+/// The wish that the server stops, or an export ends.
 #[derive(Default)]
 pub(crate) struct Stop {
     pub(super) on: Cell<bool>,
-    pub(super) notify: Notify,
+    notify: Notify,
 }
 
 impl Stop {
+    /// Makes it.
+    pub(super) fn begin(&self) {
+        self.on.set(true);
+        self.notify.notify_waiters();
+    }
+
     /// Waits for it.
     pub(crate) async fn wait(&self) {
         let notified = self.notify.notified();

@@ -24,7 +24,7 @@ use super::outbox::{Outbox, Share};
 use super::protocol::{
     BASE_ALLOCATION_ID, Command, Errno, Request, chunk, command_flag, only_chunk, simple_reply,
 };
-use super::shared::Shared;
+use super::shared::{Shared, Using};
 use super::volume::{Asker, Outcome, Refusal};
 use super::{
     IN_FLIGHT_BYTES_MAX, IN_FLIGHT_REQUESTS_MAX, LINGER_MAX, REQUEST_BYTES_MAX, STALL_MAX,
@@ -51,6 +51,7 @@ const TEXT_BYTES_MAX: usize = 256;
 struct Connection {
     shared: Rc<Shared>,
     agreed: Agreed,
+    export: Using,
     /// What a request's panic is told by.
     name: Arc<str>,
     asker: Asker,
@@ -87,6 +88,7 @@ pub(crate) async fn transmit(shared: &Rc<Shared>, mut agreed: Agreed, inbox: Inb
     let name = format!("a request of {} to '{}'", stream.peer(), agreed.export.name);
     let connection = Rc::new(Connection {
         shared: Rc::clone(shared),
+        export: Using::new(Rc::clone(&agreed.export)),
         agreed,
         name: name.into(),
         asker: Asker::default(),
@@ -150,7 +152,10 @@ impl Connection {
 
     async fn read_on(self: &Rc<Self>, mut inbox: Inbox) -> Result<(), End> {
         let stream = Rc::clone(inbox.stream());
-        let mut stopped = pin!(self.shared.stop.wait());
+        let (all, its) = (pin!(self.shared.stop.wait()), pin!(self.export.stop.wait()));
+        let mut stopped = pin!(async {
+            select(all, its).await;
+        });
         loop {
             if inbox.len() < Request::HEAD {
                 match select(pin!(inbox.fill(Request::HEAD)), stopped.as_mut()).await {
@@ -167,7 +172,7 @@ impl Connection {
             let carries = if request.command == Command::Write { request.len as usize } else { 0 };
             let bytes = match &refusal {
                 Some(_) => 0,
-                None => self.agreed.export.volume.memory_for(&request),
+                None => self.export.volume.memory_for(&request),
             };
             let share = Share { requests: 1, bytes };
             let taken = match self.try_take_share(share) {
@@ -277,7 +282,10 @@ impl Connection {
     fn check(&self, request: &Request) -> Result<(), Refusal> {
         use command_flag::{DF, FAST_ZERO, FUA, NO_HOLE, REQ_ONE};
         let refuse = |errno, text| Err(Refusal::new(errno, text));
-        let export = &self.agreed.export;
+        let export = &self.export;
+        if export.stop.on.get() {
+            return refuse(Errno::Shutdown, "the export has ended");
+        }
         let allowed = match request.command {
             Command::Unknown => return refuse(Errno::Invalid, "no such command"),
             Command::Read if self.agreed.structured => FUA | DF,
@@ -405,7 +413,7 @@ impl Connection {
     fn end_of(&self, end: Result<Result<Outcome, Refusal>, Panicked>) -> Result<Outcome, Refusal> {
         end.unwrap_or_else(|panicked| {
             let refusal = Refusal::new(Errno::Io, &panicked.to_string());
-            self.agreed.export.volume.fail(panicked);
+            self.export.volume.fail(panicked);
             Err(refusal)
         })
     }

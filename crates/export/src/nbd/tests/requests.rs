@@ -432,6 +432,60 @@ fn a_panic_behind_one_export_fails_that_export_and_no_other() {
     });
 }
 
+/// What could break: a device that is closed while a client's request is under way or may still come; a client that asks for no export by
+/// name and gets another disk than before; another export's clients that are hung up on.
+#[test]
+fn an_export_ends_by_itself_once_what_is_under_way_is_answered() {
+    run(async |rt| {
+        let export = |name: &str, device| Export {
+            name: name.into(),
+            description: String::new(),
+            device,
+            read_only: false,
+        };
+        let below = MemoryDevice::new("disk", ByteCount(SIZE));
+        let moody = Moody::new(below, &rt, 5, Duration::from_millis(50));
+        let other = MemoryDevice::new("other", ByteCount(SIZE));
+        let exports = vec![export("disk", Rc::clone(&moody) as _), export("other", other as _)];
+        let server = Server::new(&rt, exports, Tls::off()).expect("a server");
+        let (mut first, mut idle) = (connect(&rt, &server, 10_000), connect(&rt, &server, 10_000));
+        first.go(true).await;
+        idle.go(false).await;
+        let mut second = connect(&rt, &server, 10_000);
+        second.greet().await;
+        second.option_replies(option::GO, &info_option("other", &[])).await;
+        let counted = ["disk", "other", "none"].map(|name| server.connections_to(name));
+        assert_eq!(counted, [2, 1, 0]);
+        for cookie in 0..10 {
+            first.send(&request(WRITE, 0, cookie, cookie * 512, 512)).await.expect("sent");
+            first.send(&[7; 512]).await.expect("sent");
+        }
+        rt.sleep(Duration::from_micros(1)).await;
+        assert!(moody.requests.get() > 0, "some are under way");
+        server.end("disk").await.expect("flushed");
+        assert_eq!((moody.requests.get(), moody.flushes.get()), (0, 1));
+        for _ in 0..10 {
+            assert_eq!(first.answer(|_| 0).await.expect("answered").error, 0);
+        }
+        assert!(first.bytes(1).await.is_err() && idle.bytes(1).await.is_err(), "then the end");
+        for name in ["disk", ""] {
+            let mut late = connect(&rt, &server, 10_000);
+            late.greet().await;
+            let replies = late.option_replies(option::GO, &info_option(name, &[])).await;
+            assert_eq!(replies.last().expect("a reply").0, reply::ERR_UNKNOWN, "'{name}'");
+        }
+        second.send(&request(READ, 0, 1, 0, 512)).await.expect("sent");
+        assert_eq!(second.answer(|_| 512).await.expect("answered").error, 0);
+        server.end("disk").await.expect("it has ended");
+        server.end("other").await.expect("flushed");
+        let mut late = connect(&rt, &server, 10_000);
+        late.greet().await;
+        let replies = late.option_replies(option::GO, &info_option("other", &[])).await;
+        let text = String::from_utf8_lossy(&replies.last().expect("a reply").1).into_owned();
+        assert!(text.contains("all have ended"), "{text}");
+    });
+}
+
 /// What could break: clients that sit on memory and keep all others waiting, or the other way round, one that is hung
 /// up on though nobody needs what it holds.
 #[test]
