@@ -22,32 +22,70 @@ pub struct Failure {
     pub status: u8,
     /// The pool that it failed for, because somebody holds it: the command can be sent there.
     pub held: Option<String>,
+    /// What was attached refused it, and not who read the command line.
+    by_library: bool,
 }
 
 impl Failure {
     /// It was asked rightly, and failed.
     pub fn failed(message: impl ToString) -> Failure {
-        Failure { message: printable::line(&message.to_string()), status: 1, held: None }
+        Failure {
+            message: printable::line(&message.to_string()),
+            status: 1,
+            held: None,
+            by_library: false,
+        }
     }
 
     /// It failed, and why was said already.
     pub fn said() -> Failure {
-        Failure { message: String::new(), status: 1, held: None }
+        Failure { message: String::new(), status: 1, held: None, by_library: false }
     }
 
     /// A signal ended it, with the exit status that shells give for that.
     pub fn interrupted(message: impl ToString) -> Failure {
         let message = printable::line(&message.to_string());
-        Failure { message, status: INTERRUPTED, held: None }
+        Failure { message, status: INTERRUPTED, held: None, by_library: false }
     }
 
     /// It was asked wrongly: a file, name or value of the user's.
     pub fn usage(message: impl ToString) -> Failure {
-        Failure { message: printable::line(&message.to_string()), status: 2, held: None }
+        Failure {
+            message: printable::line(&message.to_string()),
+            status: 2,
+            held: None,
+            by_library: false,
+        }
     }
 }
 
 impl Failure {
+    /// What another process said of it, and its exit status.
+    pub fn told(message: String, status: u8) -> Failure {
+        Failure { message, status, ..Failure::said() }
+    }
+
+    /// The same, and what to do.
+    pub fn and_do(self, mend: &str) -> Failure {
+        Failure { message: format!("{}; {mend}", self.message), ..self }
+    }
+
+    /// The same, as what was called in a way that can't be.
+    pub fn of_caller(self) -> Failure {
+        Failure { status: 2, ..self }
+    }
+
+    /// The same, as what was called rightly and can't be.
+    pub fn of_library(self) -> Failure {
+        Failure { status: 1, ..self }
+    }
+
+    /// The same with OpenZFS's exit status: 2 is a call that `zpool` or `zfs` answers with its usage, and whatever their library refuses (a
+    /// device that holds something, a name that can't be) is 1.
+    pub fn as_openzfs(self) -> Failure {
+        if self.by_library { self.of_library() } else { self }
+    }
+
     /// The same, with what failed by it before: it was asked rightly, and can't be.
     pub fn of(self, what: &str) -> Failure {
         Failure {
@@ -64,7 +102,11 @@ impl From<attach::Error> for Failure {
             attach::Error::PoolHeld { name, .. } => Some(name.clone()),
             _ => None,
         };
-        Failure { message: printable::line(&error.to_string()), status: error.status(), held }
+        // Where disks lie is asked of who calls, and OpenZFS has no word for it; what another process answered has its status.
+        let by_library =
+            !matches!(error, attach::Error::NoDevices | attach::Error::Answered { .. });
+        let (message, status) = (printable::line(&error.to_string()), error.status());
+        Failure { message, status, held, by_library }
     }
 }
 

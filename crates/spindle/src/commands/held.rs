@@ -94,6 +94,6 @@ pub fn tell(done: Done) -> Result<(), Failure> {
     }
     match done.status {
         0 => Ok(()),
-        status => Err(Failure { message: done.message, status, held: None }),
+        status => Err(Failure::told(done.message, status)),
     }
 }

@@ -271,7 +271,7 @@ fn run_study(arguments: &RunArguments) -> Result<(), Failure> {
             dir.display()
         );
         let failure = failure(error);
-        return Err(Failure { message: format!("{}; {mend}", failure.message), ..failure });
+        return Err(failure.and_do(&mend));
     }
     keeper.discard();
     let not_put_back = targets::not_put_back();

@@ -148,7 +148,8 @@ enum ZfsCommand {
 /// With the line to print.
 pub fn run(args: ZfsArgs, devices: &[PathBuf], carry_out: &dyn Fn(Asked)) -> Result<(), Failure> {
     let (options, goes) = (args.pools.options(), args.goes_to_holder());
-    held::run(devices, options, goes, |place| dispatch(args.command, place, carry_out))
+    let done = held::run(devices, options, goes, |place| dispatch(args.command, place, carry_out));
+    done.map_err(Failure::as_openzfs)
 }
 
 impl ZfsArgs {
@@ -182,7 +183,7 @@ impl ZfsArgs {
     pub fn run<'a>(self, place: impl FnOnce(OpenOptions) -> PoolPlace<'a>) -> Result<(), Failure> {
         let place = place(self.pools.options());
         // What is carried out for another holds nothing itself.
-        dispatch(self.command, &place, &drop)
+        dispatch(self.command, &place, &drop).map_err(Failure::as_openzfs)
     }
 }
 

@@ -113,7 +113,8 @@ enum ZpoolCommand {
 /// With the line to print.
 pub fn run(args: ZpoolArgs, devices: &[PathBuf]) -> Result<(), Failure> {
     let (options, goes) = (args.pools.options(), args.goes_to_holder());
-    held::run(devices, options, goes, |place| dispatch(args.command, place))
+    let done = held::run(devices, options, goes, |place| dispatch(args.command, place));
+    done.map_err(Failure::as_openzfs)
 }
 
 impl ZpoolArgs {
@@ -132,7 +133,7 @@ impl ZpoolArgs {
     /// With the line to print.
     pub fn run<'a>(self, place: impl FnOnce(OpenOptions) -> PoolPlace<'a>) -> Result<(), Failure> {
         let place = place(self.pools.options());
-        dispatch(self.command, &place)
+        dispatch(self.command, &place).map_err(Failure::as_openzfs)
     }
 }
 

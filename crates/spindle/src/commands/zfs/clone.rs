@@ -57,7 +57,7 @@ pub fn run(args: &CloneArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     check_name(name)?;
     if !args.snapshot.contains('@') {
         let text = "operation not applicable to datasets of this type";
-        return Err(Failure::usage(format!("cannot open '{}': {text}", args.snapshot)));
+        return Err(Failure::failed(format!("cannot open '{}': {text}", args.snapshot)));
     }
     if pool_of(name) != pool_of(&args.snapshot) {
         return Err(refuse("source and target pools differ"));

@@ -87,7 +87,7 @@ fn bookmark(
         (args.is_recursive(), "recursive"),
     ] {
         if given {
-            return Err(Failure::usage(format!("{what} is not supported with bookmark")));
+            return Err(Failure::failed(format!("{what} is not supported with bookmark")));
         }
     }
     let absent = || Failure::failed(format!("bookmark '{}' does not exist.", args.name));

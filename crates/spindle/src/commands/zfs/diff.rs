@@ -58,7 +58,7 @@ pub struct DiffArgs {
 pub fn run(args: &DiffArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     check_name(&args.from)?;
     let Some((earlier, _)) = args.from.split_once('@') else {
-        return Err(Failure::usage(format!(
+        return Err(Failure::failed(format!(
             "'{}': the first must be a snapshot, DATASET@SNAPSHOT",
             args.from
         )));
@@ -70,7 +70,7 @@ pub fn run(args: &DiffArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
         Some(to) => to.clone(),
     };
     if pool_of(&later) != pool_of(earlier) {
-        return Err(Failure::usage(format!("{} and {later} are of different pools", args.from)));
+        return Err(Failure::failed(format!("{} and {later} are of different pools", args.from)));
     }
     let session = Session::open(place, &ViewArgs::from(args.keys.clone()).view())?;
     let (from, to) = (session.dataset(&args.from)?, session.dataset(&later)?);

@@ -25,17 +25,17 @@ pub fn is_account(name: &str) -> bool {
 /// # Errors
 /// It is no limit but what is used, nobody is called so, or it is no size.
 pub fn stored(name: &str, value: &str) -> Result<(String, LeafValue), Failure> {
-    let invalid = || Failure::usage(format!("invalid property '{name}'"));
+    let invalid = || Failure::failed(format!("invalid property '{name}'"));
     let (account, who) = Account::of(name).ok_or_else(invalid)?;
     if !account.is_quota {
-        return Err(Failure::usage(format!("'{name}' is readonly")));
+        return Err(Failure::failed(format!("'{name}' is readonly")));
     }
     id(account, who)?;
     let limit = match value {
         "none" => 0,
         value => {
             let size: Result<ByteCount, _> = value.parse();
-            size.map_err(|_| Failure::usage(format!("bad numeric value '{value}'")))?.bytes()
+            size.map_err(|_| Failure::failed(format!("bad numeric value '{value}'")))?.bytes()
         }
     };
     Ok((name.to_owned(), table::number(limit)))
@@ -49,7 +49,7 @@ fn id(account: Account, who: &str) -> Result<u64, Failure> {
     };
     let id = id_of(account.whose, who).filter(|id| *id <= u64::from(u32::MAX));
     let id = id.filter(|id| account.whose != Whose::Project || *id != NO_PROJECT);
-    id.ok_or_else(|| Failure::usage(format!("there is no {what} '{who}'")))
+    id.ok_or_else(|| Failure::failed(format!("there is no {what} '{who}'")))
 }
 
 /// Sets a limit of a file system, where the name is one; says whether it is.

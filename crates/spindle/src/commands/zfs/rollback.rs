@@ -37,7 +37,7 @@ pub fn run(args: &RollbackArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let target = &args.snapshot;
     if !target.contains('@') {
         let text = "operation not applicable to datasets of this type";
-        return Err(Failure::usage(format!("cannot open '{target}': {text}")));
+        return Err(Failure::failed(format!("cannot open '{target}': {text}")));
     }
     let changed = Changed::open(place, target, args.force)?;
     let (of, snapshot) = changed.snapshot(target)?;

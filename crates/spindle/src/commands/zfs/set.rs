@@ -130,7 +130,7 @@ impl Setting {
 /// There is no `=`.
 pub fn split(given: &str) -> Result<(&str, &str), Failure> {
     let text = || format!("'{given}': missing '=' for property=value argument");
-    given.split_once('=').ok_or_else(|| Failure::usage(text()))
+    given.split_once('=').ok_or_else(|| Failure::failed(text()))
 }
 
 /// The same of a dataset that is to be made: what is set for ever, too.
@@ -144,7 +144,7 @@ pub fn stored_new(name: &str, value: &str) -> Result<(String, LeafValue), Failur
     let name = property.name;
     if (name, value) == ("casesensitivity", "mixed") {
         let text = format!("{name}={value}: datasets with it are not written here yet");
-        return Err(Failure::usage(text));
+        return Err(Failure::failed(text));
     }
     Ok((name.to_owned(), in_words(property, value)?))
 }
@@ -158,7 +158,7 @@ pub fn check_rules(properties: &[(String, LeafValue)]) -> Result<(), Failure> {
     let number = |name: &str| of(name).and_then(|(_, value)| value.number());
     match (number("normalization"), number("utf8only")) {
         (Some(1..), Some(0)) => {
-            Err(Failure::usage("'utf8only' must be set 'on' if normalization chosen"))
+            Err(Failure::failed("'utf8only' must be set 'on' if normalization chosen"))
         }
         _ => Ok(()),
     }
@@ -169,7 +169,7 @@ fn in_words(property: &Property, value: &str) -> Result<LeafValue, Failure> {
     let Form::Word(known, _) = property.form else { unreachable!("its values are words") };
     let number = words::number(known, value).ok_or_else(|| {
         let all: Vec<&str> = known.iter().map(|(word, _)| *word).collect();
-        Failure::usage(format!("'{}' must be one of '{}'", property.name, all.join(" | ")))
+        Failure::failed(format!("'{}' must be one of '{}'", property.name, all.join(" | ")))
     });
     Ok(table::number(number?))
 }
@@ -179,7 +179,7 @@ fn in_words(property: &Property, value: &str) -> Result<LeafValue, Failure> {
 /// # Errors
 /// There is no such property, it can't have that value, or such are not written here.
 pub fn stored(name: &str, value: &str) -> Result<(String, LeafValue), Failure> {
-    let wrong = |why: String| Failure::usage(why);
+    let wrong = |why: String| Failure::failed(why);
     if is_user(name) {
         return Ok((name.to_owned(), table::text(value)));
     }
@@ -428,7 +428,7 @@ pub fn snapshot(args: &SnapshotArgs, place: &PoolPlace<'_>) -> Result<(), Failur
         let (dataset, snapshot) =
             of(name).ok_or_else(|| refuse("missing '@' delimiter in snapshot name"))?;
         if pool_of(&dataset) != pool_of(first) {
-            return Err(refuse("all snapshots must be of one pool"));
+            return Err(refuse("all snapshots must be of one pool").of_library());
         }
         wanted.push((dataset, snapshot));
     }

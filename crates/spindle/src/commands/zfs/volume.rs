@@ -36,13 +36,13 @@ pub struct Asked {
 /// A size as people write it.
 fn size(text: &str, what: &str) -> Result<u64, Failure> {
     let size: Result<ByteCount, _> = text.parse();
-    let size = size.map_err(|_| Failure::usage(format!("bad volume {what} '{text}'")))?;
+    let size = size.map_err(|_| Failure::failed(format!("bad volume {what} '{text}'")))?;
     Ok(size.bytes())
 }
 
 fn check_block(bytes: u64) -> Result<u64, Failure> {
     let text = || block_between("volblocksize", BLOCK_BYTES_MAX);
-    is_block(bytes, BLOCK_BYTES_MAX).then_some(bytes).ok_or_else(|| Failure::usage(text()))
+    is_block(bytes, BLOCK_BYTES_MAX).then_some(bytes).ok_or_else(|| Failure::failed(text()))
 }
 
 impl Asked {
@@ -65,7 +65,7 @@ impl Asked {
         };
         let bytes = size(volume, "size")?;
         if bytes == 0 {
-            return Err(Failure::usage("volume size cannot be zero"));
+            return Err(Failure::failed("volume size cannot be zero"));
         }
         let mut block_bytes = block.map(|text| size(text, "block size")).transpose()?;
         let mut kept = Vec::new();
@@ -74,7 +74,7 @@ impl Asked {
             let (name, value) = property.split_once('=').unwrap_or((&property, ""));
             match Property::find(name).map_or(name, |property| property.name) {
                 "volblocksize" => block_bytes = Some(size(value, "block size")?),
-                "volsize" => return Err(Failure::usage("give the volume's size with -V")),
+                "volsize" => return Err(Failure::failed("give the volume's size with -V")),
                 _ => kept.push(property),
             }
         }
@@ -109,7 +109,7 @@ impl Asked {
         }
         let bytes = self.bytes.checked_next_multiple_of(block_bytes);
         let bytes = bytes.filter(|bytes| i64::try_from(*bytes).is_ok());
-        let bytes = bytes.ok_or_else(|| Failure::usage("volume size exceeds limit"))?;
+        let bytes = bytes.ok_or_else(|| Failure::failed("volume size exceeds limit"))?;
         let number = |wanted: &str| {
             let set = properties.iter().find(|(name, _)| name == wanted);
             set.and_then(|(_, value)| value.number())
@@ -144,7 +144,7 @@ pub fn check_applies(name: &str, kind: Kind) -> Result<(), Failure> {
     };
     match Property::named(name) {
         Some(property) if !property.kinds.has(kinds) => {
-            Err(Failure::usage(format!("'{name}' does not apply to datasets of this type")))
+            Err(Failure::failed(format!("'{name}' does not apply to datasets of this type")))
         }
         _ => Ok(()),
     }
@@ -171,7 +171,7 @@ pub fn set_special(
     }
     if node.kind == Kind::Volume && limit != Limit::Quota && number > opened(pool, node)?.0 {
         let text = format!("'{name}' is greater than current volume size");
-        return Err(Failure::usage(format!("cannot set property for '{dataset}': {text}")));
+        return Err(Failure::failed(format!("cannot set property for '{dataset}': {text}")));
     }
     set_limit(pool, node, limit, number).map(|()| true)
 }
@@ -209,7 +209,7 @@ fn opened(pool: &LivePool, node: &Rc<Node>) -> Result<(u64, u64, LiveVolume), Fa
 /// Gives a volume another size.
 fn resize(pool: &LivePool, node: &Rc<Node>, bytes: u64) -> Result<(), Failure> {
     let name = node.directory.name.clone();
-    let refuse = |why: &str| Failure::usage(format!("cannot set property for '{name}': {why}"));
+    let refuse = |why: &str| Failure::failed(format!("cannot set property for '{name}': {why}"));
     check_applies("volsize", node.kind).map_err(|failure| refuse(&failure.message))?;
     if set_number(node, "readonly").unwrap_or(0) != 0 {
         return Err(refuse("its property readonly is on"));

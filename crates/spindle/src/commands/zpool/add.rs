@@ -37,7 +37,7 @@ pub struct AddArgs {
 fn ashift(args: &AddArgs, root: &Vdev) -> Result<u64, Failure> {
     let mut ashift = root.children.iter().filter_map(|top| top.ashift).max().unwrap_or(12);
     for given in &args.properties {
-        match split(given)? {
+        match split(given).map_err(Failure::of_caller)? {
             ("ashift", value) => ashift = vdevs::ashift(value)?,
             (name, _) => {
                 let text = format!("property '{name}': only ashift is set where vdevs are added");

@@ -111,7 +111,7 @@ fn pool_properties(args: &CreateArgs) -> Result<PoolProperties, Failure> {
     }
     let mut features = match args.no_features {
         true => Vec::new(),
-        false => allowed(compatibility.as_deref().unwrap_or("off")).map_err(Failure::usage)?,
+        false => allowed(compatibility.as_deref().unwrap_or("off")).map_err(Failure::failed)?,
     };
     for (name, is_wanted) in asked {
         match is_wanted {
@@ -158,7 +158,7 @@ pub fn run(args: &CreateArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     check_pool_name(&args.pool).map_err(refuse)?;
     if let Some(root) = args.root.as_ref().filter(|root| !root.is_absolute()) {
         let text = format!("bad alternate root '{}': must be an absolute path", root.display());
-        return Err(Failure::usage(text));
+        return Err(Failure::failed(text));
     }
     let all = vdevs::given(&args.vdevs)?;
     vdevs::check_data(&all)?;

@@ -157,10 +157,10 @@ pub(super) fn change(name: &str, value: &str) -> Result<Change, String> {
 /// # Errors
 /// With the line to print.
 pub fn set(args: &SetArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
-    let (name, value) = split(&args.property)?;
+    let (name, value) = split(&args.property).map_err(Failure::of_caller)?;
     let (name, value) = (name.to_owned(), value.to_owned());
     let refuse =
-        |why: &str| Failure::usage(format!("cannot set property for '{}': {why}", args.pool));
+        |why: &str| Failure::failed(format!("cannot set property for '{}': {why}", args.pool));
     let change = change(&name, &value).map_err(|why| refuse(&why))?;
     let pool = LivePool::open(place, &args.pool, args.force)?;
     set_in(&pool, &name, &value, change)?;
@@ -184,7 +184,7 @@ pub(super) fn set_in(
             let root = pool.live.spa().name().to_owned();
             let wrong = || {
                 let why = format!("'{dataset}' is not a file system of the pool");
-                Failure::usage(format!("cannot set property for '{root}': {why}"))
+                Failure::failed(format!("cannot set property for '{root}': {why}"))
             };
             if pool_of(&dataset) != root || dataset.contains(['@', '#']) {
                 return Err(wrong());

@@ -73,7 +73,7 @@ impl GivenKind {
             "raidz2" => Some(GivenKind::Raidz(2)),
             "raidz3" => Some(GivenKind::Raidz(3)),
             _ if word.starts_with("draid") => {
-                Some(GivenKind::Draid(Asked::of(word).map_err(Failure::usage)?))
+                Some(GivenKind::Draid(Asked::of(word).map_err(Failure::failed)?))
             }
             _ => None,
         })
@@ -139,7 +139,7 @@ impl Class {
 }
 
 fn wrong(text: String) -> Failure {
-    Failure::usage(format!("invalid vdev specification: {text}"))
+    Failure::failed(format!("invalid vdev specification: {text}"))
 }
 
 /// What the words say.
@@ -195,7 +195,7 @@ pub fn given(words: &[String]) -> Result<Vec<Given>, Failure> {
                 let text = "device: draid; mirror it, or name devices";
                 return Err(wrong(format!("unsupported '{}' {text}", vdev.class.word())));
             }
-            asked.over(has).map_err(Failure::usage)?;
+            asked.over(has).map_err(Failure::failed)?;
         }
     }
     Ok(all)
@@ -361,7 +361,7 @@ pub fn ashift(value: &str) -> Result<u64, Failure> {
     let number: Option<u64> = value.parse().ok().filter(|shift| (9..=16).contains(shift));
     number.ok_or_else(|| {
         let text = "is invalid, only values between 9 and 16 are allowed";
-        Failure::usage(format!("property 'ashift' number {value} {text}"))
+        Failure::failed(format!("property 'ashift' number {value} {text}"))
     })
 }
 
@@ -419,7 +419,7 @@ pub fn over(
                 (Vdev::new(VdevKind::Raidz(raidz), 0, fresh.number()), least * many as u64)
             }
             GivenKind::Draid(asked) => {
-                let draid = asked.over(many).map_err(Failure::usage)?;
+                let draid = asked.over(many).map_err(Failure::failed)?;
                 let asize = Layout::new(&draid, many).map_or(0, |layout| layout.asize(least));
                 (Vdev::new(VdevKind::Draid(draid), 0, fresh.number()), asize)
             }

@@ -143,3 +143,60 @@ fn snapshots_are_taken_with_properties_or_not_at_all() {
     );
     assert_eq!(done(at, &["zfs", "list", "-Ht", "snapshot", "-o", "name"]), "tank@s\ntank/a@s\n");
 }
+
+/// What could break: a script that takes a call that was wrong for a pool that is, or the other way round.
+#[test]
+fn what_a_library_refuses_is_1_and_a_wrong_call_is_2() {
+    let folder = disks(&["a", "b"], 128 << 20);
+    let at = folder.path();
+    done(at, &["zpool", "create", "tank", "a"]);
+    let create = |words: &[&'static str]| [&["zpool", "create"], words].concat();
+    let refused: &[(&[&str], &str)] = &[
+        (
+            &["other", "mirror", "b"],
+            "invalid vdev specification: mirror requires at least 2 devices",
+        ),
+        (&["other", "raidz3", "b"], "invalid vdev specification: raidz3 requires at least"),
+        (&["other", "draid9", "b"], "parity level"),
+        (&["-f", "other", "mirror", "b", "b"], "given twice"),
+        (&["other", "a"], "it holds a ZFS pool member"),
+        (&["other", "none"], "none"),
+        (&["other", "spare", "b"], "at least one"),
+        (&["-o", "ashift=99", "other", "b"], "ashift"),
+        (&["-o", "feature@none=enabled", "other", "b"], "none"),
+        (&["-o", "comment", "other", "b"], "missing '='"),
+        (&["-R", "here", "other", "b"], "must be an absolute path"),
+        (&["mirror", "b"], "name is reserved"),
+    ];
+    for (words, text) in refused {
+        says(at, &[(&create(words), 1, text)]);
+    }
+    for words in [&[][..], &["other"], &["--nonsense", "other", "b"]] {
+        says(at, &[(&create(words), 2, "")]);
+    }
+    says(
+        at,
+        &[
+            (&["zpool", "set", "colour=red", "tank"], 1, "cannot set property for 'tank'"),
+            (&["zpool", "set", "bootfs=other", "tank"], 1, "cannot set property for 'tank'"),
+            (&["zpool", "set", "comment", "tank"], 2, "missing '='"),
+            (&["zpool", "add", "-o", "ashift", "tank", "b"], 2, "missing '='"),
+            (&["zpool", "add", "tank", "mirror", "b"], 1, "invalid vdev specification"),
+            (&["zpool", "import", "-o", "colour=red", "tank"], 1, "not a valid pool property"),
+            (&["zfs", "create", "-V", "many", "tank/v"], 1, "bad volume size 'many'"),
+            (&["zfs", "create", "-V", "0", "tank/v"], 1, "volume size cannot be zero"),
+            (&["zfs", "create", "-V", "8M", "-b", "1000", "tank/v"], 1, "must be power of 2"),
+            (&["zfs", "create", "-o", "atime", "tank/x"], 1, "missing '='"),
+            (&["zfs", "create", "-o", "userquota@nobody-here=1G", "tank/x"], 1, "nobody-here"),
+            (&["zfs", "set", "atime", "tank"], 2, "missing property=value argument"),
+            (&["zfs", "set", "atime=on"], 2, "(see --help)"),
+            (&["zfs", "clone", "tank", "tank/x"], 1, "cannot open 'tank'"),
+            (&["zfs", "rollback", "tank"], 1, "cannot open 'tank'"),
+            (&["zfs", "diff", "tank"], 1, "must be a snapshot"),
+            (&["zfs", "destroy", "-r", "tank#b"], 1, "not supported with bookmark"),
+            (&["zfs", "bookmark", "tank", "tank#b"], 2, "invalid source name 'tank'"),
+            (&["zfs", "inherit", "colour", "tank"], 2, "invalid property 'colour'"),
+            (&["zfs", "snapshot", "tank@a", "other@a"], 1, "of one pool"),
+        ],
+    );
+}

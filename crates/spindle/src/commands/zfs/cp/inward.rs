@@ -178,7 +178,7 @@ fn copy(
             Err(Stop::Full(text) | Stop::Ended(text)) => Err(Failure::failed(text)),
             Err(Stop::Interrupted) => {
                 say("stopped: the pool has what was copied; the same command goes on");
-                Err(Failure { status: INTERRUPTED as u8, ..Failure::said() })
+                Err(Failure::told(String::new(), INTERRUPTED as u8))
             }
         }
     })

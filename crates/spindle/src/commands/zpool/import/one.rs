@@ -83,7 +83,7 @@ impl<'a> Import<'a> {
         if let Some(name) = &args.new_name {
             let refuse = |why: String| {
                 let pool = args.pool.as_deref().unwrap_or_default();
-                Failure::usage(format!("cannot import '{pool}' as '{name}': {why}"))
+                Failure::failed(format!("cannot import '{pool}' as '{name}': {why}"))
             };
             create::check_pool_name(name).map_err(refuse)?;
         }
@@ -92,7 +92,7 @@ impl<'a> Import<'a> {
 
     /// One of the options.
     fn take(&mut self, option: &str) -> Result<(), Failure> {
-        let refuse = |why: &str| Failure::usage(format!("'-o {option}': {why}"));
+        let refuse = |why: &str| Failure::failed(format!("'-o {option}': {why}"));
         if !option.contains('=') {
             for word in option.split(',') {
                 match word {
