@@ -221,7 +221,7 @@ pub enum Error {
     #[error("cannot {verb} '{name}': pool is busy")]
     PoolBusy { name: String, verb: &'static str },
     #[error(
-        "cannot {verb} '{name}': process {process} ({what}), which holds it, serves other things too: end that one with Ctrl-C or SIGTERM"
+        "cannot {verb} '{name}': other things that process {process} ({what}) holds or serves lie on its devices, too: end that one with Ctrl-C or SIGTERM"
     )]
     PoolOfMany { name: String, verb: &'static str, process: u32, what: &'static str },
     #[error("cannot open '{name}': pool I/O is currently suspended")]

@@ -172,6 +172,11 @@ pub enum Event {
     PoolResumed {
         pool: String,
     },
+    /// Somebody asked for it, and what else is held goes on.
+    PoolClosed {
+        pool: String,
+        destroyed: bool,
+    },
     /// It failed too often, and the others bear it.
     DeviceFaulted {
         pool: String,
@@ -412,6 +417,10 @@ impl fmt::Display for Event {
                 f,
                 "{device} of pool '{pool}' does not take what is written, and is taken out: mend it, then spindle zpool clear {pool} takes it back"
             ),
+            Event::PoolClosed { pool, destroyed } => {
+                let how = if *destroyed { "destroyed" } else { "exported" };
+                write!(f, "pool '{pool}' is {how}, and its devices are free")
+            }
             Event::PoolResumed { pool } => write!(f, "pool '{pool}' is not suspended any more"),
             Event::LogCut { dataset } => f.write_str(&log_is_cut(dataset)),
             Event::Damage { dataset, object, bytes, error } => write!(

@@ -1,5 +1,6 @@
 //! ZFS pools of this host: found, opened, and their datasets with the keys that they need.
 //!
+//! * [`export_table`]: which exports are volumes of a pool that is held.
 //! * [`find`]: which pools there are, and one of them opened.
 //! * [`host`]: whose pools are.
 //! * [`mod@label_clear`]: labels of devices that are to be no part of a pool any more.
@@ -14,6 +15,7 @@
 //! * [`datasets`]: pools that were opened, and what is read of them.
 
 pub mod datasets;
+pub mod export_table;
 pub mod find;
 pub mod fresh;
 pub mod host;
@@ -32,6 +34,6 @@ pub use fresh::HostFresh;
 pub use label_clear::label_clear;
 pub use members::{NewMember, NewMembers, Wanted};
 pub use names::{check_name, pool_of};
-pub use running::asked::{Asked, Queue, carry_out_until};
+pub use running::asked::{Asked, Queue, WhenAsked, carry_out_and_close_until, carry_out_until};
 pub use running::{HeldPool, RunningPool};
 pub use writing::{AddedMembers, LivePool, Opening, Rewind, open_rewound};

@@ -3,6 +3,7 @@
 //! * [`mod@until`]: exports that are open, on addresses, until it is told to end.
 //! * [`exports`]: what is to be served, opened: files, block devices, RAID sets, partitions, logical and ZFS volumes.
 //! * [`mounts`]: datasets that are to be mounted beside them.
+//! * `held`: the pools of them that are written.
 //! * [`apart`]: RAID sets on executors of their own.
 //! * [`plan`]: all of that together; `uri`: where clients find an export.
 //!
@@ -15,6 +16,7 @@
 
 pub mod apart;
 pub mod exports;
+mod held;
 pub mod mounts;
 pub mod plan;
 pub mod until;

@@ -32,7 +32,7 @@ const RELEASE_REST: Duration = Duration::from_millis(50);
 pub struct Wanted<'a> {
     /// The name of its socket.
     pub socket: &'a str,
-    /// Its devices.
+    /// Its devices. With none whoever has the socket is asked, and answers what does not hang on them.
     pub devices: Vec<PathBuf>,
     /// What it is, and how it is served, for messages.
     pub words: Words,
@@ -82,10 +82,11 @@ pub fn reach(
     ask: impl Serialize,
 ) -> Result<Option<Server>, Error> {
     let Wanted { socket, devices, words } = wanted;
+    let is_named = !devices.is_empty();
     let held: Vec<PathBuf> = devices.into_iter().filter(|path| is_held(context, path)).collect();
     let numbers = |path: &PathBuf| Identity::of(path).ok().map(Identity::numbers);
     let devices: Vec<Numbers> = held.iter().filter_map(numbers).collect();
-    if devices.is_empty() {
+    if devices.is_empty() && is_named {
         return Ok(None);
     }
     // Without a folder, or with nobody there, the locks say what is to be said.

@@ -4,7 +4,7 @@
 //! there; one that others may enter, or that belongs to somebody else, is not used: who can write to a socket there can
 //! fail members and stop the server.
 //!
-//! A set's socket is `UUID.sock`. Beside them lie files whose locks stand for what has none (`NAME.lock`).
+//! A set's socket is `UUID.sock`, a pool's `GUID.sock`. Beside them lie files whose locks stand for what has none (`NAME.lock`).
 
 use rustix::process::geteuid;
 use std::io;
@@ -61,6 +61,18 @@ pub fn socket_of(name: &str, make: bool) -> Result<PathBuf, FolderError> {
         true => Err(FolderError::TooLong(path)),
         false => Ok(path),
     }
+}
+
+/// The names of the sockets that there are, by which [`socket_of`] knows them; nothing where there is no folder that is ours alone.
+pub fn sockets() -> Vec<String> {
+    let entries = own_folder(false).ok().and_then(|folder| std::fs::read_dir(folder).ok());
+    let named =
+        entries.into_iter().flatten().flatten().filter_map(|entry| {
+            Some(entry.file_name().to_str()?.strip_suffix(".sock")?.to_owned())
+        });
+    let mut names: Vec<String> = named.collect();
+    names.sort_unstable();
+    names
 }
 
 /// The path of the file of this name whose lock stands for something, in the same folder.

@@ -52,6 +52,11 @@ pub trait Service: 'static {
     /// Whether all of these are devices of it.
     fn has(&self, devices: &[Numbers]) -> bool;
 
+    /// Whether a request is answered that names no devices.
+    fn tells_anyone(&self, _ask: &Self::Ask) -> bool {
+        false
+    }
+
     /// Whether a request ends the service, and so waits for the end of all others.
     fn ends(&self, ask: &Self::Ask) -> bool;
 
@@ -160,6 +165,7 @@ async fn connection<S: Service>(served: Rc<S>, stream: StreamRef, place: OwnedSe
     };
     let request = match request {
         Ok(request) if served.has(&request.devices) => request,
+        Ok(request) if request.devices.is_empty() && served.tells_anyone(&request.ask) => request,
         Ok(_) => return answer(&*served, &stream, &Answer::Elsewhere).await.unwrap_or_default(),
         Err(error) => {
             let refusal = Answer::refusal(&error);

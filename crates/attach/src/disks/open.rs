@@ -8,7 +8,7 @@
 //! dropped: what was written to it has to have ended by then.
 
 use super::arrays::{self, Array, Arrays, Refused};
-use super::remote::Remote;
+use super::remote::{Remote, written_unreached};
 use super::whole::Whole;
 use crate::context::Context;
 use crate::error::Error;
@@ -93,6 +93,11 @@ impl Base {
         }
     }
 
+    /// Whether it was [closed](Disks::close).
+    pub(super) fn is_closed(&self) -> bool {
+        self.locked().is_some_and(FileDevice::is_closed)
+    }
+
     pub(super) fn keep_writers_off(&self) -> bool {
         self.locked().is_none_or(FileDevice::keep_writers_off)
     }
@@ -125,6 +130,8 @@ pub struct Disks {
     pub complaints: Vec<String>,
     /// Files that another process writes: as they were named, and what stands for them in [`Pools::paths_of`](crate::pools::Pools::paths_of).
     pub(crate) elsewhere: Vec<(PathBuf, PathBuf)>,
+    /// What stands for exports that can't be reached, and that another process writes.
+    pub(crate) unreached: Vec<PathBuf>,
     /// Folders below those that were named: nothing was looked for in them.
     unsearched: Vec<PathBuf>,
 }
@@ -147,6 +154,11 @@ pub struct Writing {
 }
 
 impl Writing {
+    /// The sets of it.
+    pub fn sets(&self) -> impl Iterator<Item = Uuid> {
+        self.sets.keys().copied()
+    }
+
     /// This, too.
     pub fn add(&mut self, other: Writing) {
         self.files.extend(other.files);
@@ -201,7 +213,7 @@ impl Disks {
 
     fn none(context: Rc<Context>) -> Disks {
         let (files, opened, arrays, refused, live, taken) = Default::default();
-        let (parts, groups, complaints, elsewhere, unsearched) = Default::default();
+        let (parts, groups, complaints, elsewhere, unreached, unsearched) = Default::default();
         Disks {
             context,
             files,
@@ -214,6 +226,7 @@ impl Disks {
             groups,
             complaints,
             elsewhere,
+            unreached,
             unsearched,
         }
     }
@@ -361,6 +374,9 @@ impl Disks {
                     match &error {
                         Error::Named(one) if one.is_denied() => self.context.passed_denied(&path),
                         _ => notes.push(error.to_string()),
+                    }
+                    if is_uri(&path) {
+                        self.unreached.extend(written_unreached(&self.context, &path));
                     }
                 }
                 Err(error) => return Err(error),
@@ -534,6 +550,18 @@ impl Disks {
     /// The same, to attach others there.
     pub fn shared_context(&self) -> &Rc<Context> {
         &self.context
+    }
+
+    /// Closes what is open for writing and has these locks, though the disks stay: nothing that lies on it is used any more.
+    pub fn close(&self, locked: &[PathBuf]) {
+        for (base, _) in &self.opened {
+            let Base::Remote(remote) = base else { continue };
+            if remote.lock_path().is_some_and(|path| locked.iter().any(|locked| locked == path)) {
+                let remote = Rc::clone(remote);
+                self.wait(async move { remote.close().await });
+            }
+        }
+        self.context.host().close_writers(locked);
     }
 
     /// Tells what could not be had, and what another process writes.

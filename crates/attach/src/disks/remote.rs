@@ -57,6 +57,14 @@ fn lock_file(uri: &Uri, make: bool) -> Result<PathBuf, Error> {
     Ok(lock_of(&format!("nbd-{:016x}", hash(text.as_bytes())), make)?)
 }
 
+/// The file whose lock stands for an export that can't be reached, where somebody of this host writes to it.
+pub(super) fn written_unreached(context: &Context, path: &Path) -> Option<PathBuf> {
+    let lock = lock_file(&Uri::of(path).ok()?, false).ok()?;
+    let options = FileOptions { direct: false, read_only: true };
+    let file = FileDevice::open(&context.host(), &lock, options).ok()?;
+    file.is_written_elsewhere().then_some(lock)
+}
+
 /// FNV-1a: names are told apart, nobody is to be withstood.
 fn hash(bytes: &[u8]) -> u64 {
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
@@ -82,6 +90,8 @@ struct Inner {
     kept: RefCell<VecDeque<Kept>>,
     kept_bytes: Cell<u64>,
     sequence: Cell<u64>,
+    /// It is asked for nothing any more.
+    closed: Cell<bool>,
     /// When a connection was tried that could not be made.
     failed: Cell<Option<Instant>>,
     /// Held by who connects anew.
@@ -143,6 +153,7 @@ impl Remote {
             kept: RefCell::default(),
             kept_bytes: Cell::new(0),
             sequence: Cell::new(0),
+            closed: Cell::new(false),
             failed: Cell::new(None),
             connecting: Mutex::new(()),
         };
@@ -152,6 +163,13 @@ impl Remote {
     /// The file whose lock its writers have, where there is a place for such.
     pub fn lock_path(&self) -> Option<&Path> {
         self.lock.as_ref().map(|(path, _)| path.as_path())
+    }
+
+    /// Takes leave of the server: what is asked for later finds it gone. One that does not answer is not waited for.
+    pub async fn close(&self) {
+        self.inner.closed.set(true);
+        let client = self.inner.client();
+        select(pin!(client.disconnect()), pin!(self.inner.rt.sleep(CONNECT_MAX))).await;
     }
 
     /// The file that has the lock.
@@ -203,6 +221,9 @@ impl Inner {
     /// The connection, made anew where it was lost.
     async fn connected(&self) -> Result<Rc<Client>, IoErrorKind> {
         let _alone = self.connecting.lock().await;
+        if self.closed.get() {
+            return Err(IoErrorKind::Gone);
+        }
         if !self.client.borrow().is_over() {
             return Ok(self.client());
         }

@@ -444,7 +444,8 @@ impl Disks {
     pub fn is_writing(&self, path: &Path) -> bool {
         let live = self.arrays.iter().filter(|array| array.unwritable.is_none());
         let mut members = live.flat_map(|array| &array.members);
-        let mut files = self.files.iter().zip(&self.opened).filter(|(_, (_, written))| *written);
+        let files = self.files.iter().zip(&self.opened);
+        let mut files = files.filter(|(_, (base, written))| *written && !base.is_closed());
         members.any(|device| is_same_file(device, path))
             || files.any(|(device, _)| is_same_file(device, path))
     }

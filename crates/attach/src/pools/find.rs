@@ -12,10 +12,11 @@
 //!
 //! Errors are in OpenZFS's words where scripts may look at them: `cannot open 'tank': no such pool`.
 
+use super::export_table::ExportTable;
 use super::mount_table::MountTable;
 use super::names::{check_name, pool_of};
-use super::running::connection::{answer, connect};
-use super::running::protocol::{Ask, Holder};
+use super::running::connection::{answer, ask_all, connect};
+use super::running::protocol::{Ask, Holder, Picture};
 use crate::disks::{Below, Disks, Whole, Writing};
 use crate::error::Error;
 use crate::event::{Event, Events};
@@ -23,7 +24,7 @@ use crate::sets::running::RunningSets;
 use crate::uri::absolute_in;
 use host::forget_cached;
 use rt::DeviceRef;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::rc::{Rc, Weak};
@@ -72,8 +73,11 @@ pub struct HeldBy {
     mounted: Rc<RefCell<Vec<Weak<Mounted>>>>,
     /// Its datasets that are directories of this host.
     pub mounts: Rc<MountTable>,
+    /// Its volumes that are served.
+    pub exports: Rc<ExportTable>,
     /// How it is left when it is closed.
     pub leaving: Rc<RefCell<Leaving>>,
+    closed: Rc<Cell<bool>>,
 }
 
 /// How a pool is left by who holds it.
@@ -94,7 +98,7 @@ impl Default for Leaving {
 /// Disks that a pool got while it was open.
 #[derive(Default)]
 struct Added {
-    disks: Vec<Disks>,
+    disks: Vec<Rc<Disks>>,
     /// Their sets, where somebody has the pool for long.
     sets: RunningSets,
 }
@@ -103,16 +107,35 @@ impl HeldBy {
     /// A pool that lies on these files.
     pub fn new(pools: &Rc<Pools>, live: Rc<Live>, files: Vec<PathBuf>) -> HeldBy {
         let (pools, files) = (Rc::clone(pools), Rc::new(RefCell::new(files)));
-        let (added, mounted, mounts, leaving) = Default::default();
-        HeldBy { pools, live, files, added, mounted, mounts, leaving }
+        let (added, mounted, mounts, exports, leaving, closed) = Default::default();
+        HeldBy { pools, live, files, added, mounted, mounts, exports, leaving, closed }
+    }
+
+    /// Whether it was closed: nothing can be done with it any more.
+    pub fn is_closed(&self) -> bool {
+        self.closed.get()
+    }
+
+    /// It is closed from here on.
+    pub(super) fn note_closed(&self) {
+        self.closed.set(true);
     }
 
     /// The files and block devices whose locks and identities stand for it, members of RAID sets as they are now among them.
     pub fn files(&self) -> Vec<PathBuf> {
         let mut files = self.files.borrow().clone();
         files.extend(self.pools.disks().members_now());
-        files.extend(self.added.borrow().disks.iter().flat_map(Disks::members_now));
+        files.extend(self.added.borrow().disks.iter().flat_map(|disks| disks.members_now()));
         files
+    }
+
+    /// What its devices are called, by their GUIDs: those that it had when it was opened.
+    pub(super) fn devices(&self) -> Vec<(u64, String)> {
+        let guids: BTreeSet<u64> =
+            self.live.syncer().config().root.leaves().iter().map(|leaf| leaf.guid).collect();
+        let members = self.pools.found.iter().flat_map(|found| found.members.values());
+        let own = members.filter(|member| guids.contains(&member.guid));
+        own.map(|member| (member.guid, self.pools.name_of(&member.device))).collect()
     }
 
     /// It has these files now, and lies on these disks besides. Where it `stays` open for long their sets are cared for from here on.
@@ -123,7 +146,7 @@ impl HeldBy {
         if stays {
             added.sets.start(self.pools.disks().context(), disks.take_live(), None);
         }
-        added.disks.push(disks);
+        added.disks.push(Rc::new(disks));
     }
 
     /// Stops the sets that were added to it. Nothing may be written to it any more.
@@ -131,9 +154,18 @@ impl HeldBy {
     /// # Errors
     /// Of the first that could not be stopped; all were tried.
     pub(super) fn stop_added(&self) -> Result<(), Error> {
-        let Added { disks, mut sets } = self.added.take();
+        let mut sets = std::mem::take(&mut self.added.borrow_mut().sets);
         let stopped = sets.stop(self.pools.disks().context());
+        let disks = self.added.borrow().disks.clone();
         disks.iter().fold(stopped, |outcome, disks| outcome.and(disks.stop()))
+    }
+
+    /// Closes these devices of it, for others to have them: it is closed, and nothing else of this process lies on one.
+    pub(crate) fn close_devices(&self, files: &[PathBuf]) {
+        let added = self.added.borrow().disks.clone();
+        for disks in added.iter().map(|disks| &**disks).chain([self.pools.disks()]) {
+            disks.close(files);
+        }
     }
 
     /// Its datasets that are mounted for writing, each with what is below it.
@@ -233,6 +265,28 @@ impl Pools {
     pub fn holder(&self, found: &FoundPool) -> Option<Holder> {
         let reached = connect(self.disks.context(), found, self.paths_of(found), Ask::Who);
         answer(&mut reached.ok().flatten()?).ok()
+    }
+
+    /// The pools that processes of this host hold and that nothing tells of here, since the devices that they lie on can't be reached: those
+    /// on exports that are named and that nobody serves now, and, of these names or GUIDs, such as are suspended. Without names the former
+    /// alone.
+    pub fn out_of_reach(&self, names: &[String]) -> Vec<Picture> {
+        let (context, ask) = (self.disks.context(), Ask::Picture);
+        let is_absent = |name: &String| self.named(name).is_ok_and(|found| found.is_none());
+        let mut all: Vec<Picture> = Vec::new();
+        if names.is_empty() || names.iter().any(is_absent) {
+            let locked = self.disks.unreached.iter();
+            all.extend(locked.flat_map(|locked| ask_all::<Picture>(context, Some(locked), &ask)));
+        }
+        if names.iter().any(|name| is_absent(name) && !all.iter().any(|one| one.is(name))) {
+            let asked = ask_all::<Picture>(context, None, &ask).into_iter();
+            all.extend(asked.filter(|picture| picture.health.suspended.is_some()));
+        }
+        all.retain(|one| names.is_empty() || names.iter().any(|name| one.is(name)));
+        all.retain(|one| !self.found.iter().any(|found| found.guid == one.guid));
+        all.sort_unstable_by(|a, b| (&a.name, a.guid).cmp(&(&b.name, b.guid)));
+        all.dedup_by_key(|one| one.guid);
+        all
     }
 
     /// Tells which files another process writes. Of those that are a pool's of which somebody says that he holds it nothing is in doubt.

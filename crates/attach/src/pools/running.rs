@@ -16,7 +16,8 @@
 //!
 //! Whoever serves datasets of it [starts](RunningPool::start) it, and [stops](RunningPool::stop) it when the last client has
 //! gone. From start to stop its labels say that it is in use, then that it was exported. Where it can't be written any more
-//! that ends what serves it. A command that would export or destroy it ends who holds it, where that has nothing else.
+//! that ends what serves it. A command that would export or destroy it ends who holds it, where that has nothing else; where it has, the pool
+//! is [closed](asked::WhenAsked::Closes) and its devices are, and all else goes on.
 
 pub mod asked;
 pub mod client;
@@ -34,7 +35,7 @@ use crate::event::{Event, Events};
 use crate::pools::find::{HeldBy, Leaving};
 use ::zfs::spa::config::LabelState;
 use ::zfs::spa::live::{Live, LiveError};
-use asked::Queue;
+use asked::{Queue, WhenAsked};
 use events::PoolEvents;
 use futures_util::future::{Either, select};
 use requests::Served;
@@ -48,16 +49,16 @@ use std::rc::Rc;
 pub struct HeldPool(Rc<Served>);
 
 impl HeldPool {
-    /// Listens for commands. What is to be carried out goes into the queue; `ends` is told when somebody asks for the pool to be
-    /// closed, and is none where who holds it goes on without it.
+    /// Listens for commands. What is to be carried out goes into the queue.
     pub fn listen(
         pool: HeldBy,
         what: &'static str,
         happened: &Rc<PoolEvents>,
-        ends: Option<Rc<Ending>>,
+        (when_asked, ending): (WhenAsked, Rc<Ending>),
         queue: &Queue,
     ) -> HeldPool {
-        let served = Served::new(pool, what, Rc::clone(happened), ends, queue.sender());
+        let to_end = (when_asked, ending, queue.sender());
+        let served = Served::new(pool, what, Rc::clone(happened), to_end);
         served.listen();
         HeldPool(served)
     }
@@ -93,8 +94,8 @@ pub struct Holding<'a> {
     pub what: &'static str,
     /// Told when it can't be written any more.
     pub ending: &'a Rc<Ending>,
-    /// Who holds it has nothing else, and ends when the pool is asked to be closed.
-    pub alone: bool,
+    /// Whether it can be closed before all ends.
+    pub when_asked: WhenAsked,
 }
 
 /// See the [module](self).
@@ -160,7 +161,7 @@ impl RunningPool {
     /// # Errors
     /// The labels can't be written.
     pub fn start(pool: HeldBy, how: Holding<'_>, queue: &Queue) -> Result<RunningPool, Error> {
-        let Holding { what, ending, alone } = how;
+        let Holding { what, ending, when_asked } = how;
         let (live, pools) = (Rc::clone(&pool.live), Rc::clone(&pool.pools));
         let context = pools.disks().context();
         let happened = PoolEvents::of(&live);
@@ -188,7 +189,7 @@ impl RunningPool {
             kept
         });
         let leaving = Rc::clone(&pool.leaving);
-        let when_asked = alone.then(|| Rc::clone(&ending));
+        let when_asked = (when_asked, Rc::clone(&ending));
         let held = HeldPool::listen(pool.clone(), what, &happened, when_asked, queue);
         Ok(RunningPool { live, pool, held, leaving, ends, keeping, watching })
     }
@@ -199,6 +200,18 @@ impl RunningPool {
     /// # Errors
     /// It can't be written, or could not be some time before.
     pub fn stop(self, context: &Context) -> Result<(), Error> {
+        self.stop_then(context, || Ok(()))
+    }
+
+    /// The same, and this after it, before those are answered who asked for it.
+    ///
+    /// # Errors
+    /// Of both.
+    pub fn stop_then(
+        self,
+        context: &Context,
+        then: impl FnOnce() -> Result<(), Error>,
+    ) -> Result<(), Error> {
         let RunningPool { live, pool, held, leaving, ends, keeping, watching } = self;
         let taken = held.take_back(context);
         // A group under way is committed first: who is dropped amid one leaves the pool as it was before.
@@ -217,7 +230,9 @@ impl RunningPool {
             Ok(closed) => closed.map_err(|error| not_written(&live, error)),
             Err(error) => Err(error.into()),
         };
+        pool.note_closed();
         let closed = closed.and(pool.stop_added());
+        let closed = closed.and(then());
         held.end(context, &closed);
         taken.and(closed)
     }

@@ -1,12 +1,13 @@
 //! What is to be served, opened, with the sets below it.
 
-use crate::disks::{Disks, Writing, Written};
+use crate::disks::{Disks, Whole, Writing, Written};
 use crate::error::Error;
 use crate::event::{Event, Events};
 use crate::pools::host::check_not_in_use;
 use crate::pools::running::client::refuse_held;
 use crate::pools::writing::{Opening, open_live};
 use crate::pools::{HeldBy, Pools, Session, View, pool_of};
+use ::md::superblock::Uuid;
 use ::zfs::ZfsError;
 use ::zfs::dsl::property::view::Kind;
 use ::zfs::spa::live::{Live, set_number};
@@ -85,15 +86,24 @@ pub(super) struct Served {
     written: BTreeSet<Identity>,
     /// Pools that are written, by name.
     pub(super) live: BTreeMap<String, HeldBy>,
-    /// Exports that are volumes of those.
-    pub(super) of_pools: usize,
+    /// Exports that lie on the devices, each with its volume.
+    on_devices: Vec<(String, String)>,
+}
+
+/// A pool that is written, beside what else is served.
+pub(super) struct OpenPool {
+    pub(super) pool: HeldBy,
+    /// The RAID sets below it.
+    pub(super) sets: Vec<Uuid>,
+    /// Nothing else lies on what it lies on.
+    pub(super) is_apart: bool,
 }
 
 /// What is only read, for writers to be kept off.
 pub(super) enum OnlyRead {
     File(Rc<FileDevice>),
     Volume(String),
-    /// A ZFS volume of this pool.
+    /// A ZFS volume.
     OfPool(String),
 }
 
@@ -103,7 +113,10 @@ impl Served {
         let force = settings.force;
         let device = match (path, volume) {
             (Some(path), _) => self.open_path(&path, read_only)?,
-            (_, Some(volume)) => self.open_volume(volume, read_only, force)?,
+            (_, Some(volume)) => {
+                self.on_devices.push((name.clone(), volume.clone()));
+                self.open_volume(volume, read_only, force)?
+            }
             _ => unreachable!("one of them was given"),
         };
         self.exports.push(Export { name, description, device, read_only });
@@ -211,10 +224,7 @@ impl Served {
             Some((true, None)) => {
                 Err(Error::NotWritable { volume, why: "its property readonly is on".into() })
             }
-            Some((true, Some(opened))) => {
-                self.of_pools += 1;
-                Ok(Rc::new(opened))
-            }
+            Some((true, Some(opened))) => Ok(Rc::new(opened)),
         }
     }
 
@@ -232,8 +242,75 @@ impl Served {
         }
     }
 
-    /// Keeps writers off what is only read. After all is open: what this process writes to itself is not in its own way.
-    fn keep_writers_off(&self) -> Result<(), Error> {
+    /// The pool that is written and that a name begins with, where what is called so is not something else.
+    fn pool_written(&self, called: &str) -> Result<Option<&HeldBy>, Error> {
+        let pools = &self.session.pools;
+        if pools.disks().volume(called).is_ok() {
+            return Ok(None);
+        }
+        let found = pools.named(pool_of(called))?;
+        Ok(found.and_then(|found| self.live.get(&found.name)))
+    }
+
+    /// What each of those lies on that is no part of a pool that is written: exports on the devices, and datasets of these names.
+    fn others_lie_on(&self, mounted: &[String]) -> Result<BTreeSet<Whole>, Error> {
+        let pools = &self.session.pools;
+        let mut all = BTreeSet::new();
+        let exported = self.on_devices.iter().map(|(_, volume)| volume);
+        for called in exported.chain(mounted) {
+            if self.pool_written(called)?.is_some() {
+                continue;
+            }
+            all.extend(pools.disks().lies_on(called)?);
+            if let Some(found) = pools.named(pool_of(called))? {
+                all.extend(pools.lies_on(found));
+            }
+        }
+        Ok(all)
+    }
+
+    /// The pools that are written, by name, each with its exports put down; these datasets are mounted besides.
+    ///
+    /// # Errors
+    /// Several have a name.
+    pub(super) fn pools(&self, mounted: &[String]) -> Result<Vec<OpenPool>, Error> {
+        for (export, volume) in &self.on_devices {
+            if let Some(pool) = self.pool_written(volume)? {
+                pool.exports.put(export);
+            }
+        }
+        let pools = &self.session.pools;
+        let others = self.others_lie_on(mounted)?;
+        let mut below = Vec::new();
+        for (name, pool) in &self.live {
+            let found = pools.found.iter().find(|found| found.name == *name);
+            let found = found.expect("it was opened as it was found");
+            below.push((pool.clone(), pools.lies_on(found), pools.writing(found).sets().collect()));
+        }
+        let of = |n: usize, (pool, lies_on, sets): &(HeldBy, BTreeSet<Whole>, Vec<Uuid>)| {
+            let rest = below.iter().enumerate().filter(|(m, _)| *m != n);
+            let mut rest = rest.map(|(_, (_, lies_on, _))| lies_on).chain([&others]);
+            let is_apart = rest.all(|others| others.is_disjoint(lies_on));
+            OpenPool { pool: pool.clone(), sets: sets.clone(), is_apart }
+        };
+        Ok(below.iter().enumerate().map(|(n, one)| of(n, one)).collect())
+    }
+
+    /// How many exports are volumes of pools that are written.
+    ///
+    /// # Errors
+    /// Several pools have a name.
+    pub(super) fn of_pools(&self) -> Result<usize, Error> {
+        let mut count = 0;
+        for (_, volume) in &self.on_devices {
+            count += usize::from(self.pool_written(volume)?.is_some());
+        }
+        Ok(count)
+    }
+
+    /// Keeps writers off what is only read. After all is open: what this process writes to itself is not in its own way; again where it
+    /// writes to less.
+    pub(super) fn keep_writers_off(&self) -> Result<(), Error> {
         let pools = &self.session.pools;
         for read in &self.read {
             match read {
@@ -241,6 +318,7 @@ impl Served {
                 OnlyRead::Volume(volume) => pools.disks().keep_writers_off(volume)?,
                 OnlyRead::OfPool(volume) => {
                     let pool = pools.named(pool_of(volume))?;
+                    let pool = pool.filter(|pool| !self.live.contains_key(&pool.name));
                     let devices = pool.iter().flat_map(|pool| pool.members.values());
                     let devices = devices.map(|member| &member.device);
                     pools.disks().keep_writers_off_devices(devices);
@@ -343,9 +421,9 @@ pub(super) fn open(
         false => Disks::open_files(events, &[], true)?,
     };
     let session = Session::over(Pools::over(disks, options), view);
-    let (exports_open, read, written, pools, of_pools) = Default::default();
+    let (exports_open, read, written, pools, on_devices) = Default::default();
     let mut served =
-        Served { session, exports: exports_open, read, written, live: pools, of_pools };
+        Served { session, exports: exports_open, read, written, live: pools, on_devices };
     for Held { pool, force } in &held {
         let found = served.session.pools.named(pool)?;
         let found = Rc::clone(found.ok_or_else(|| Error::NoPool { name: pool.clone() })?);

@@ -1,14 +1,14 @@
 //! What is served, where, and on how many executors: from opening to the clean end.
 
 use super::apart::{Apart, divided};
-use super::exports::{ExportSettings, Served, Wanted, open};
+use super::exports::{ExportSettings, Wanted, open};
+use super::held::HeldPools;
 use super::mounts::{MountSettings, Points, held};
-use super::until::{Clients, Commands, until};
+use super::until::{Clients, Commands, OfPools, until_beside};
 use crate::ending::{Ending, Told};
 use crate::error::Error;
 use crate::event::{Event, Events};
-use crate::pools::running::Holding;
-use crate::pools::{HeldBy, RunningPool, View, carry_out_until};
+use crate::pools::{HeldBy, View, carry_out_and_close_until};
 use crate::sets::running::RunningSets;
 use ::zfs::spa::OpenOptions;
 use futures_util::future::{join_all, pending, select};
@@ -69,27 +69,24 @@ pub fn run<E: From<Error>>(
     };
     let is_one = elsewhere.is_empty();
     let wanted = Wanted { exports: stay, held, reads_pools: !mounts.is_empty() };
-    let served = open(events, &devices, wanted, options, &view, is_one)?;
-    let Served { session, mut exports, read: _read, live: pools, of_pools, .. } = served;
+    let mut served = open(events, &devices, wanted, options, &view, is_one)?;
+    let mut exports = std::mem::take(&mut served.exports);
+    let count = exports.len();
+    let session = &served.session;
     let context = session.pools.disks().context();
-    let points = Points::take(&session, &pools, mounts)?;
+    let mounted: Vec<String> = mounts.iter().map(|mount| mount.dataset.clone()).collect();
+    let open_pools = served.pools(&mounted)?;
+    let points = Points::take(session, &served.live, mounts)?;
     let ending = Rc::new(Ending::by(&told()?));
-    let (mut others, mut outcome) = (Vec::new(), Ok::<(), E>(()));
+    let mut others = Vec::new();
     let ends = ends_with_set.then_some(&ending);
-    let mut running = RunningSets::default();
-    running.start(context, session.pools.disks().take_live(), ends);
-    let pools: Vec<HeldBy> = pools.into_values().collect();
+    let mut sets = RunningSets::default();
+    sets.start(context, session.pools.disks().take_live(), ends);
+    let pools: Vec<HeldBy> = open_pools.iter().map(|one| one.pool.clone()).collect();
     // Sets that are open for none of the exports are below the pool.
-    let has_others = of_pools < exports.len() || !is_one;
-    let alone = pools.len() == 1 && !has_others && points.are_written();
-    let mut running_pools = Vec::new();
-    for pool in &pools {
-        let how = Holding { what, ending: &ending, alone };
-        match RunningPool::start(pool.clone(), how, &commands.queue) {
-            Ok(pool) => running_pools.push(pool),
-            Err(error) => outcome = Err(error.into()),
-        }
-    }
+    let has_others = served.of_pools()? < count || !is_one || !points.are_written();
+    let mut held = HeldPools::new(&served, &ending, has_others, sets);
+    let mut outcome: Result<(), E> = held.start(open_pools, what, &commands.queue).map_err(E::from);
     for (number, settings) in elsewhere.into_iter().enumerate() {
         let (devices, view) = (devices.clone(), view.clone());
         match Apart::start(&context.rt(), events, number, devices, settings, options, view) {
@@ -104,9 +101,10 @@ pub fn run<E: From<Error>>(
     outcome = outcome.and_then(|()| Ok(points.serve(&mut mounted)?)).and_then(|()| begin(&pools));
     outcome = match outcome {
         // Who wants only mounts listens nowhere.
-        Ok(()) if exports.is_empty() && !(mounted.is_empty() && running_pools.is_empty()) => {
-            context.tell(Event::Holding { pools: running_pools.len() });
+        Ok(()) if exports.is_empty() && !(mounted.is_empty() && held.count() == 0) => {
+            context.tell(Event::Holding { pools: held.count() });
             let tables = if ends_with_mounts { pools.clone() } else { Vec::new() };
+            let ending = Rc::clone(&ending);
             let told = async move {
                 let unmounted = async {
                     match &tables[..] {
@@ -116,9 +114,14 @@ pub fn run<E: From<Error>>(
                 };
                 select(pin!(ending.wait()), pin!(unmounted)).await;
             };
-            carry_out_until(context, told, commands.queue, commands.carry_out).map_err(E::from)
+            let Commands { queue, carry_out } = commands;
+            let close = |pool: HeldBy| held.close(&pool);
+            carry_out_and_close_until(context, told, queue, carry_out, close).map_err(E::from)
         }
-        Ok(()) => Ok(until(&ending, context, exports, &addresses, clients, commands)?),
+        Ok(()) => {
+            let of_pools = OfPools { pools: &pools, close: &mut |pool| held.close(&pool) };
+            Ok(until_beside(&ending, context, exports, &addresses, clients, commands, of_pools)?)
+        }
         Err(error) => {
             drop(exports);
             Err(error)
@@ -128,13 +131,9 @@ pub fn run<E: From<Error>>(
         let ended = context.finish(mount.until(std::future::ready(())));
         outcome = outcome.and(ended.map(|ended| ended.tell(context)).map_err(E::from));
     }
-    for pool in running_pools {
-        outcome = outcome.and(pool.stop(context).map_err(E::from));
-    }
-    // What lies on them is closed.
-    outcome = outcome.and(running.stop(context).map_err(E::from));
+    outcome = outcome.and(held.stop().map_err(E::from));
     // Its executor goes with it, and with that whoever could ask the others.
-    drop((pools, session));
+    drop((pools, served));
     for other in others {
         outcome = outcome.and(other.end().map_err(E::from));
     }

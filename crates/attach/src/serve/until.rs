@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::ending::Ending;
 use crate::error::Error;
 use crate::event::Event;
-use crate::pools::{Asked, Queue, carry_out_until};
+use crate::pools::{Asked, HeldBy, Queue, carry_out_and_close_until};
 use export::nbd::{CLIENT_MEMORY, CLIENT_MEMORY_MIN, Export, Server};
 use export::tls::{Tls, TlsMode};
 use futures_util::future::{Either, select, select_all};
@@ -89,6 +89,29 @@ pub fn until(
     clients: Clients,
     commands: Commands<'_>,
 ) -> Result<(), Error> {
+    let close = &mut |_: HeldBy| unreachable!("no pool is held");
+    let none = OfPools { pools: &[], close };
+    until_beside(ending, context, exports, addresses, clients, commands, none)
+}
+
+/// Pools that are held by who serves.
+pub(super) struct OfPools<'a> {
+    /// They.
+    pub(super) pools: &'a [HeldBy],
+    /// Closes one of several, when its exports have ended.
+    pub(super) close: &'a mut dyn FnMut(HeldBy),
+}
+
+/// The same beside pools that are held.
+pub(super) fn until_beside(
+    ending: &Rc<Ending>,
+    context: &Context,
+    exports: Vec<Export>,
+    addresses: &[Address],
+    clients: Clients,
+    commands: Commands<'_>,
+    of_pools: OfPools<'_>,
+) -> Result<(), Error> {
     if addresses.is_empty() || addresses.len() > ADDRESSES_MAX {
         return Err(Error::Addresses { count: addresses.len(), most: ADDRESSES_MAX });
     }
@@ -103,6 +126,7 @@ pub fn until(
         let listener = SocketListener::bind(&context.host(), address)?;
         listeners.push(Rc::new(listener) as Rc<dyn Listener>);
     }
+    of_pools.pools.iter().for_each(|pool| pool.exports.served_by(&server));
     let counted = server.clone();
     ending.serves(move || counted.connections());
     let ending = Rc::clone(ending);
@@ -135,5 +159,5 @@ pub fn until(
         accepted.and(drained)
     };
     let Commands { queue, carry_out } = commands;
-    carry_out_until(context, serving, queue, carry_out)?
+    carry_out_and_close_until(context, serving, queue, carry_out, of_pools.close)?
 }

@@ -23,6 +23,7 @@ use crate::control::server::{Control, listen};
 use crate::ending::Ending;
 use crate::error::Error;
 use ::md::live::LiveArray;
+use ::md::superblock::Uuid;
 use caretaker::Caretaker;
 use requests::Served;
 use rt::{DeviceRef, Task};
@@ -92,6 +93,15 @@ impl RunningSets {
         ends: Option<&Rc<Ending>>,
     ) {
         self.0.extend(sets.into_iter().map(|set| RunningSet::start(context, set, ends)));
+    }
+
+    /// Stops these alone. What lies on them has to be closed by now.
+    ///
+    /// # Errors
+    /// As of [`RunningSets::stop`].
+    pub fn stop_these(&mut self, context: &Context, sets: &[Uuid]) -> Result<(), Error> {
+        let is_meant = |set: &mut RunningSet| sets.contains(&set.served.set.uuid());
+        RunningSets(self.0.extract_if(.., is_meant).collect()).stop(context)
     }
 
     /// Stops them all. What lies on them has to be closed by now.

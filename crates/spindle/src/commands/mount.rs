@@ -26,7 +26,7 @@ use attach::mounts::{MountPoint, RunningMount};
 use attach::pools::running::protocol::Ask;
 use attach::pools::running::{Holding, client};
 use attach::pools::{
-    LivePool, PoolPlace, Pools, Queue, RunningPool, Session, carry_out_until, pool_of,
+    LivePool, PoolPlace, Pools, Queue, RunningPool, Session, WhenAsked, carry_out_until, pool_of,
 };
 use attach::sets::running::RunningSets;
 use attach::{Error, Event, Events};
@@ -162,7 +162,7 @@ fn run_writable(args: &MountArgs, place: &PoolPlace<'_>) -> Result<(), Failure> 
     let mut sets = RunningSets::default();
     sets.start(context, pools.disks().take_live(), None);
     // From here on the labels say that somebody has it.
-    let how = Holding { what: "spindle mount", ending: &ending, alone: true };
+    let how = Holding { what: "spindle mount", ending: &ending, when_asked: WhenAsked::Ends };
     let running = match RunningPool::start(held.clone(), how, &queue) {
         Ok(running) => running,
         Err(error) => return sets.stop(context).and(Err(error)).map_err(Failure::from),

@@ -11,9 +11,9 @@ use attach::Events;
 use attach::disks::Disks;
 use pools::{add_disks, done, printed_and_said, program, refused, run, zdb};
 use rt::Request;
-use serving::Serving;
+use serving::{Serving, ask_to_write, connected};
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -473,6 +473,75 @@ fn a_pool_of_exports_is_written_and_goes_on_when_their_server_is_back() {
     let output = on_exports(at, &["zpool", "import"]).output().expect("it starts");
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.contains("state: UNAVAIL"), "{text}");
+}
+
+/// What could break: a pool whose devices are all away is said not to be, by who could ask its holder.
+#[test]
+fn a_pool_whose_servers_are_all_down_is_told_by_who_holds_it() {
+    let folder = folder(&["one", "two"]);
+    let at = folder.path();
+    let (one, two) = (export(at, "one", "s"), export(at, "two", "t"));
+    done_there(at, &["zpool", "create", "tank", ONE, TWO]);
+    done_there(at, &["zfs", "create", "-V", "16M", "tank/v"]);
+    let serve = ["serve", "--volume", "tank/v", "--name", "v", "--nbd", "unix:w"];
+    let holder = Serving::start(&mut on_exports(at, &serve));
+    let mut client = connected(&at.join("w"), "v").expect("it is served");
+    let online = done_there(at, &["zpool", "status", "tank"]);
+    assert!(online.contains(" state: ONLINE\n"), "{online}");
+    (one.kill(), two.kill());
+    refused_there(at, &["zpool", "status", "none"], "cannot open 'none': no such pool");
+    let told = done_there(at, &["zpool", "status"]);
+    assert!(told.contains("  pool: tank\n") && told.contains("can't be reached"), "{told}");
+    assert!(told.contains(ONE) && told.contains(TWO), "{told}");
+    // Whoever writes finds out.
+    ask_to_write(&mut client, 4096);
+    ask_to_write(&mut client, 0);
+    let mut others = done_there(at, &["zpool", "status", "tank"]);
+    let until = Instant::now() + Duration::from_secs(60);
+    while !others.contains(" state: SUSPENDED\n") {
+        assert!(Instant::now() < until, "{others}");
+        sleep(Duration::from_millis(100));
+        others = done_there(at, &["zpool", "status", "tank"]);
+    }
+    for line in [
+        "status: One or more devices are faulted in response to IO failures.\n",
+        "/msg/ZFS-8000-HC\n",
+        "errors: List of errors unavailable: pool I/O is currently suspended\n",
+    ] {
+        assert!(others.contains(line), "{line}: {others}");
+    }
+    let rows = others.lines().filter(|line| line.contains(ONE) || line.contains(TWO));
+    assert_eq!(rows.count(), 2, "{others}");
+    let of_one = others.lines().find(|line| line.contains(ONE)).expect("its row");
+    let errors =
+        of_one.split_whitespace().skip(2).map(|word| word.parse::<u64>().expect("a number"));
+    assert!(errors.sum::<u64>() > 0, "{of_one}");
+    let json = done_there(at, &["zpool", "status", "-j", "tank"]);
+    assert!(json.contains("\"state\":\"SUSPENDED\"") && json.contains("ZFS-8000-HC"), "{json}");
+    // One of two is not enough to open it.
+    let one = export(at, "one", "s");
+    let told = done_there(at, &["zpool", "status", "tank"]);
+    assert!(told.contains(" state: SUSPENDED\n"), "{told}");
+    let two = export(at, "two", "t");
+    while !run_there(at, &["zpool", "clear", "tank"]) {
+        assert!(Instant::now() < until, "it is not resumed");
+        sleep(Duration::from_millis(300));
+    }
+    // What was written is durable now.
+    let mut answers = [0; 2 * 16];
+    client.read_exact(&mut answers).expect("it is answered");
+    assert!(answers.chunks(16).all(|answer| answer[4..8] == [0; 4]), "{answers:?}");
+    drop(client);
+    let online = done_there(at, &["zpool", "status", "tank"]);
+    assert!(online.contains(" state: ONLINE\n"), "{online}");
+    done_there(at, &["zfs", "create", "-p", "tank/home/anna"]);
+    holder.stop();
+    (one.stop(), two.stop());
+    pools::judge(at, "tank");
+}
+
+fn run_there(at: &Path, arguments: &[&str]) -> bool {
+    on_exports(at, arguments).output().expect("it starts").status.success()
 }
 
 /// What was copied in whole and durably is there after a kill, whatever was under way.

@@ -1,16 +1,22 @@
 //! Pools held by one server, from a configuration: several of them, volumes over NBD, datasets mounted, commands carried out.
 //!
+//! One of several is exported or destroyed while the others are served.
+//!
 //! What could break: a mount that isn't there when the server says that it serves, or is left behind when it ends; a pool that is not
-//! exported at the end, or loses what was written; a configuration that can't work and is found out after something was written.
+//! exported at the end, or loses what was written; one that is said to be exported, and that others still can't have, or that somebody goes on
+//! writing to; a configuration that can't work and is found out after something was written.
 
+use crate::holding;
 use crate::pools;
 use crate::serving;
 
+use holding::Holder;
 use pools::{add_disks, done, judge, program, refused, run};
-use serving::Serving;
+use serving::{Serving, connected};
 use std::fs;
+use std::io::Read;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 const DISK_BYTES: u64 = 128 << 20;
 
@@ -86,7 +92,9 @@ fn one_server_holds_pools_with_volumes_mounts_and_commands() {
     done(at, &["zfs", "create", "tank/home/bert"]);
     fs::write(at.join("home/bert/file"), b"bert's").expect("it is written");
     done(at, &["zfs", "snapshot", "-r", "tank@noon"]);
-    refused(at, &["zpool", "destroy", "tank"], "(spindle serve)");
+    let open = fs::File::create(at.join("home/open")).expect("a file");
+    refused(at, &["zpool", "destroy", "tank"], "pool or dataset is busy");
+    drop(open);
     snapshots_by_hand(at);
     what_it_does(at);
     server.stop();
@@ -148,6 +156,97 @@ fn snapshots_by_hand(at: &Path) {
     assert_eq!(fs::read(all.join("kept/top")).expect("it is there"), b"two");
     assert!(fs::write(all.join("kept/top"), b"x").is_err(), "a snapshot is only read");
     assert!(fs::create_dir(all.join("kept/d")).is_err(), "a snapshot is only read");
+}
+
+const BOTH: &str = r#"
+    listen = ["unix:s"]
+    [[export]]
+    name = "v"
+    volume = "tank/v"
+    [[export]]
+    name = "then"
+    volume = "tank/v@then"
+    readonly = true
+    [[export]]
+    name = "w"
+    volume = "old/w"
+"#;
+
+/// What could break: see above.
+#[test]
+fn one_of_several_pools_is_exported_and_another_process_has_it_while_the_rest_is_served() {
+    let folder = two_pools();
+    let at = folder.path();
+    done(at, &["zfs", "snapshot", "tank/v@then"]);
+    done(at, &["zfs", "create", "-V", "16M", "old/w"]);
+    let home = "[[mount]]\ndataset = \"tank/home\"\ndirectory = \"home\"\n";
+    let mounts = if can_mount() { home } else { "" };
+    let holder = Holder::start(at, &format!("{BOTH}{mounts}"));
+    let socket = at.join("s");
+    let mut reader = connected(&socket, "then").expect("it is served");
+    let other = connected(&socket, "w").expect("it is served");
+    refused(at, &["zpool", "export", "tank"], "cannot export 'tank': pool is busy");
+    if can_mount() {
+        let open = fs::File::create(at.join("home/open")).expect("a file");
+        // By force who has files open there is told by errors.
+        done(at, &["zpool", "export", "-f", "tank"]);
+        assert!(!is_mounted(&at.join("home")));
+        drop(open);
+    } else {
+        done(at, &["zpool", "export", "-f", "tank"]);
+    }
+    assert_eq!(reader.read(&mut [0]).expect("it is hung up on"), 0);
+    assert!(connected(&socket, "v").is_none() && connected(&socket, "then").is_none());
+    // Who names none had the first, and gets no other.
+    assert!(connected(&socket, "").is_none());
+    assert!(done(at, &["zpool", "history", "tank"]).contains("zpool export -f tank"));
+    let listed = done(at, &["zpool", "import"]);
+    let (old, tank) = listed.split_once("pool: tank").expect("both");
+    assert!(tank.contains("can be imported using") && old.contains("held by process"), "{listed}");
+    refused(at, &["zfs", "load", "tank/none", "letter"], "dataset does not exist");
+    judge(at, "tank");
+    // Another process has it, and who has the other still serves it.
+    let next = Holder::start(at, "pools = [\"tank\"]\n");
+    done(at, &["zfs", "create", "tank/next"]);
+    done(at, &["zfs", "create", "old/still"]);
+    let writer = connected(&socket, "w").expect("it is served");
+    next.stop();
+    judge(at, "tank");
+    // The last goes with all that was served of it, and nothing is left to be served.
+    refused(at, &["zpool", "destroy", "old"], "cannot destroy 'old': pool is busy");
+    done(at, &["zpool", "destroy", "-f", "old"]);
+    holder.ended();
+    drop((other, writer));
+    assert!(done(at, &["zpool", "import", "-D"]).contains("pool: old"));
+}
+
+/// What could break: a disk that is taken from under what else lies on it.
+#[test]
+fn a_pool_on_what_else_is_served_stays() {
+    if Command::new("sgdisk").arg("--version").output().is_err() {
+        return println!("skipped: sgdisk is not installed (Debian package gdisk)");
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = folder.path();
+    fs::create_dir(at.join("disks")).expect("a folder");
+    add_disks(&at.join("disks"), &["p"], 3 * DISK_BYTES);
+    add_disks(&at.join("disks"), &["q"], DISK_BYTES);
+    let parts = ["-n", "1:2048:+70M", "-n", "2:0:+70M", "disks/p"];
+    let parted = Command::new("sgdisk").args(parts).current_dir(at).output().expect("it starts");
+    assert!(parted.status.success(), "{}", String::from_utf8_lossy(&parted.stderr));
+    for (pool, device) in [("one", "disks/p:1"), ("two", "disks/p:2"), ("three", "disks/q")] {
+        done(at, &["zpool", "create", pool, device]);
+    }
+    let holder = Holder::start(at, "pools = [\"one\", \"two\", \"three\"]\n");
+    refused(at, &["zpool", "export", "one"], "lie on its devices, too");
+    refused(at, &["zpool", "destroy", "-f", "two"], "(spindle serve)");
+    done(at, &["zpool", "export", "three"]);
+    done(at, &["zfs", "create", "three/x"]);
+    done(at, &["zfs", "create", "one/x"]);
+    holder.stop();
+    for pool in ["one", "two", "three"] {
+        done(at, &["zfs", "create", &format!("{pool}/after")]);
+    }
 }
 
 #[test]

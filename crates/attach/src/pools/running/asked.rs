@@ -7,7 +7,8 @@
 //! ```
 //!
 //! A command is a row of steps that wait for the pool, each on the executor that serves it: so it is carried out by whoever
-//! would wait for the end of serving ([`carry_out_until`]), one at a time, and what is served goes on while it waits.
+//! would wait for the end of serving ([`carry_out_until`]), one at a time, and what is served goes on while it waits. So is a pool closed
+//! that is one of several.
 
 use super::protocol::Done;
 use crate::context::Context;
@@ -43,10 +44,29 @@ impl Asked {
     }
 }
 
+/// What happens when somebody asks for a pool to be closed that is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhenAsked {
+    /// Who holds it ends: it has nothing else.
+    Ends,
+    /// It is closed by who [carries out](carry_out_and_close_until) what is asked, who goes on without it.
+    Closes,
+    /// That is refused: something else lies on its devices.
+    Stays,
+}
+
+/// What who holds pools is to do between two waits.
+pub(super) enum Errand {
+    /// A command.
+    CarryOut(Asked),
+    /// This pool is closed, and the others go on.
+    Close(HeldBy),
+}
+
 /// What is asked of who holds pools: one queue for all of them.
 pub struct Queue {
-    sender: mpsc::Sender<Asked>,
-    asked: mpsc::Receiver<Asked>,
+    sender: mpsc::Sender<Errand>,
+    asked: mpsc::Receiver<Errand>,
 }
 
 impl Default for Queue {
@@ -58,15 +78,15 @@ impl Default for Queue {
 
 impl Queue {
     /// Where a pool's socket puts what is asked.
-    pub fn sender(&self) -> mpsc::Sender<Asked> {
+    pub(super) fn sender(&self) -> mpsc::Sender<Errand> {
         self.sender.clone()
     }
 }
 
-/// What is served, or a command.
+/// What is served, or what is asked.
 enum Next<T> {
     Done(T),
-    Asked(Asked, Task<T>, Queue),
+    Asked(Errand, Task<T>, Queue),
 }
 
 /// Waits for the end of what is served, and carries commands out meanwhile.
@@ -78,6 +98,21 @@ pub fn carry_out_until<T: 'static>(
     served: impl Future<Output = T> + 'static,
     queue: Queue,
     carry_out: &dyn Fn(Asked),
+) -> Result<T, Error> {
+    let close = |_: HeldBy| unreachable!("a pool that is held alone ends who holds it");
+    carry_out_and_close_until(context, served, queue, carry_out, close)
+}
+
+/// The same where pools are [closed](WhenAsked::Closes) meanwhile.
+///
+/// # Errors
+/// It can't end.
+pub fn carry_out_and_close_until<T: 'static>(
+    context: &Context,
+    served: impl Future<Output = T> + 'static,
+    queue: Queue,
+    carry_out: &dyn Fn(Asked),
+    mut close: impl FnMut(HeldBy),
 ) -> Result<T, Error> {
     let (mut served, mut queue) = (context.rt().spawn(served), queue);
     loop {
@@ -94,8 +129,13 @@ pub fn carry_out_until<T: 'static>(
         });
         match next? {
             Next::Done(done) => return Ok(done),
-            Next::Asked(asked, still_served, the_queue) => {
-                carry_out(asked);
+            Next::Asked(errand, still_served, the_queue) => {
+                match errand {
+                    // Whoever asked is told that who holds it ends.
+                    Errand::CarryOut(asked) if asked.pool.is_closed() => drop(asked),
+                    Errand::CarryOut(asked) => carry_out(asked),
+                    Errand::Close(pool) => close(pool),
+                }
                 (served, queue) = (still_served, the_queue);
             }
         }

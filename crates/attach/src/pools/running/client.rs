@@ -107,7 +107,7 @@ pub fn mount(pools: &Pools, found: &FoundPool, wanted: Ask) -> Result<Option<Lea
     Ok(Some(LeasedMount { mounted, stream }))
 }
 
-/// Has who holds a pool close it and end, and waits until nothing holds its devices; false where nobody holds it.
+/// Has who holds a pool close it, and waits until nothing holds its devices; false where nobody holds it.
 ///
 /// # Errors
 /// It is not closed.

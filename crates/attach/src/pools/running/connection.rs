@@ -3,9 +3,10 @@
 use super::protocol::Ask;
 use crate::context::Context;
 use crate::control::client::{Server, Wanted, Words, reach};
+use crate::control::folder::sockets;
 use crate::error::Error;
 use serde::de::DeserializeOwned;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use zfs::spa::FoundPool;
 
 const WORDS: Words = Words { what: "pool", serve: "spindle serve" };
@@ -23,6 +24,19 @@ pub fn connect(
     let socket = found.guid.to_string();
     let wanted = Wanted { socket: &socket, devices, words: WORDS };
     reach(context, wanted, ask)
+}
+
+/// Asks all who hold pools, by the sockets that there are: those that have the lock of this file; without one, all who answer anyone. That is
+/// for devices that can't be looked at, so that nobody knows which pool's they are.
+pub fn ask_all<T: DeserializeOwned>(context: &Context, locked: Option<&Path>, ask: &Ask) -> Vec<T> {
+    let pools = sockets().into_iter().filter(|name| name.parse::<u64>().is_ok());
+    let of_pool = |socket: String| {
+        let devices = locked.map(Path::to_owned).into_iter().collect();
+        let wanted = Wanted { socket: &socket, devices, words: WORDS };
+        // One that doesn't answer holds another, or ends.
+        answer(&mut reach(context, wanted, ask).ok().flatten()?).ok()
+    };
+    pools.filter_map(of_pool).collect()
 }
 
 /// What is answered.

@@ -6,6 +6,9 @@ use crate::pools::mount_table::Shown;
 use ::zfs::spa::live::{Live, Reason};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
+use zfs_format::nvlist::{Encoding, NvList};
+use zfs_format::vdev::Vdev;
+use zfs_format::wire::Endian;
 use zfs_store::{Errors, IoCounts, OnFailure, VdevHealth, VdevReport};
 
 /// What a command that is lent something sends when it has the answer.
@@ -21,6 +24,8 @@ pub enum Ask {
     Counts,
     /// How the pool is: [`Health`].
     Health,
+    /// All that is known of it without a look at its devices: a [`Picture`].
+    Picture,
     /// What happened to it: an [`EventPage`].
     Events {
         /// After the one of this number.
@@ -48,7 +53,7 @@ pub enum Ask {
         /// `.zfs` is listed; where nothing is said, as its property has it.
         shows_control: Option<bool>,
     },
-    /// The pool is closed, and with it ends who holds it: nothing.
+    /// The pool is closed, and with it ends who holds it where that has nothing else: nothing.
     End {
         /// It is destroyed, not exported.
         destroys: bool,
@@ -151,6 +156,41 @@ pub struct Health {
     pub suspended: Option<Suspended>,
     /// All its vdevs.
     pub vdevs: Vec<VdevState>,
+}
+
+/// A pool as who holds it knows it, whether or not its devices answer.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Picture {
+    /// Its name.
+    pub name: String,
+    /// Its GUID.
+    pub guid: u64,
+    /// How it is.
+    pub health: Health,
+    /// Its vdevs, as labels have them: a list of names and values in XDR.
+    pub vdevs: Vec<u8>,
+    /// What its devices are called, by their GUIDs, as far as they were there when it was opened.
+    pub devices: Vec<(u64, String)>,
+}
+
+impl Picture {
+    /// Of a pool that is open for writing.
+    pub(super) fn of(live: &Live, devices: Vec<(u64, String)>) -> Picture {
+        let (name, guid) = (live.spa().name().to_owned(), live.spa().guid());
+        let vdevs = live.syncer().config().root.to_list().encode(Encoding::Xdr(Endian::Little));
+        Picture { name, guid, health: Health::of(live), vdevs, devices }
+    }
+
+    /// Whether it is called so: by its name or GUID.
+    pub fn is(&self, name: &str) -> bool {
+        self.name == name || name.parse() == Ok(self.guid)
+    }
+
+    /// Its vdevs, from the root on; nothing where they are no such list.
+    pub fn root(&self) -> Option<Vdev> {
+        let (list, ..) = NvList::decode(&self.vdevs).ok()?;
+        Vdev::from_list(&list).ok()
+    }
 }
 
 /// Why a pool is suspended, and what is done with writes.

@@ -1,9 +1,9 @@
 //! What who holds a pool is asked for, carried out where the pool is open.
 
-use super::asked::Asked;
+use super::asked::{Asked, Errand, WhenAsked};
 use super::events::PoolEvents;
 use super::lent::Lent;
-use super::protocol::{Ask, Counts, Health, Holder, LeafCounts, MountedDataset};
+use super::protocol::{Ask, Counts, Health, Holder, LeafCounts, MountedDataset, Picture};
 use crate::context::Context;
 use crate::control::message::{Answer, Numbers};
 use crate::control::server::{Control, Said, Service, answer, listen};
@@ -30,14 +30,15 @@ use stdx::Instant;
 /// A pool that is held, as requests see it.
 pub struct Served {
     pool: HeldBy,
-    asked: mpsc::Sender<Asked>,
+    asked: mpsc::Sender<Errand>,
     rt: Rt,
     since: Instant,
     events: Events,
     what: &'static str,
     happened: Rc<PoolEvents>,
-    /// Told when the pool is to be closed; none where who holds it goes on without it.
-    ends: Option<Rc<Ending>>,
+    when_asked: WhenAsked,
+    /// Of who holds it.
+    ending: Rc<Ending>,
     /// Who waits for the pool to be closed.
     stopping: RefCell<Vec<oneshot::Sender<Result<(), String>>>>,
     /// Sockets by the GUIDs that the pool has had since it is held.
@@ -98,8 +99,7 @@ impl Served {
         pool: HeldBy,
         what: &'static str,
         happened: Rc<PoolEvents>,
-        ends: Option<Rc<Ending>>,
-        asked: mpsc::Sender<Asked>,
+        (when_asked, ending, asked): (WhenAsked, Rc<Ending>, mpsc::Sender<Errand>),
     ) -> Rc<Served> {
         let context: &Context = pool.pools.disks().context();
         let (rt, events) = (context.rt(), context.events().clone());
@@ -113,7 +113,8 @@ impl Served {
             events,
             what,
             happened,
-            ends,
+            when_asked,
+            ending,
             stopping,
             sockets,
             lending,
@@ -198,6 +199,10 @@ impl Served {
             Ask::Health => {
                 serde_json::to_value(Health::of(&self.pool.live)).map_err(Error::NoRequest)
             }
+            Ask::Picture => {
+                let picture = Picture::of(&self.pool.live, self.pool.devices());
+                serde_json::to_value(picture).map_err(Error::NoRequest)
+            }
             Ask::Clear { vdev } => self.pool.clear(vdev).await.map(|()| Value::Null),
             Ask::Command { .. } if self.lending.ends.get() => {
                 Err(Error::HolderEnds { name: self.name().to_string() })
@@ -212,7 +217,7 @@ impl Served {
                 let asked = Asked { pool, words, devices, directory, answer };
                 // Whoever carries commands out has ended, or ends before this one's turn.
                 let ends = || Error::HolderEnds { name: self.name().to_string() };
-                self.asked.send(asked).await.map_err(|_| ends())?;
+                self.asked.send(Errand::CarryOut(asked)).await.map_err(|_| ends())?;
                 let done = done.await.map_err(|_| ends())?;
                 // It may have given the pool another GUID, and datasets other names.
                 self.listen();
@@ -257,16 +262,21 @@ impl Served {
         }
     }
 
-    /// Closes the pool, and ends who holds it.
+    /// Closes the pool, and ends who holds it where that has nothing else.
     async fn end(&self, destroys: bool, force: bool, command: Option<String>) -> Result<(), Error> {
         let (name, verb) = (self.name().to_string(), if destroys { "destroy" } else { "export" });
         if self.pool.live.suspension().reason().is_some() {
             return Err(Error::PoolSuspended { name });
         }
-        let (process, what) = (std::process::id(), self.what);
-        let of_many = || Error::PoolOfMany { name: name.clone(), verb, process, what };
-        let ends = self.ends.as_ref().ok_or_else(of_many)?;
-        let has_no_clients = || ends.clients() + self.lending.lent.get() == 0;
+        let clients = || match self.when_asked {
+            WhenAsked::Closes => self.pool.exports.clients(),
+            WhenAsked::Ends | WhenAsked::Stays => self.ending.clients(),
+        };
+        if self.when_asked == WhenAsked::Stays {
+            let (process, what) = (std::process::id(), self.what);
+            return Err(Error::PoolOfMany { name, verb, process, what });
+        }
+        let has_no_clients = || clients() + self.lending.lent.get() == 0;
         if !force && !comes_true(&self.rt, has_no_clients).await {
             return Err(Error::PoolBusy { name, verb });
         }
@@ -283,7 +293,14 @@ impl Served {
                 return Err(error);
             }
         }
-        ends.tell();
+        if self.when_asked == WhenAsked::Closes {
+            // What could not be flushed is in the last group, or the close of the pool says why it isn't.
+            let _ = self.pool.exports.end().await;
+            let closing = self.asked.send(Errand::Close(self.pool.clone())).await;
+            closing.map_err(|_| Error::HolderEnds { name: name.clone() })?;
+        } else {
+            self.ending.tell();
+        }
         match end.await {
             Ok(result) => result.map_err(Error::NotStopped),
             Err(_) => Err(Error::HolderEnds { name }),
@@ -311,6 +328,10 @@ impl Service for Served {
         let numbers = |path: &PathBuf| Identity::of(path).ok().map(Identity::numbers);
         let own: Vec<Numbers> = files.iter().filter_map(numbers).collect();
         !devices.is_empty() && devices.iter().all(|device| own.contains(device))
+    }
+
+    fn tells_anyone(&self, ask: &Ask) -> bool {
+        matches!(ask, Ask::Picture)
     }
 
     fn ends(&self, ask: &Ask) -> bool {

@@ -40,6 +40,7 @@ pub struct Opened {
 }
 
 /// The pools that a command is about.
+#[derive(Default)]
 pub struct All {
     /// Those that opened.
     pub opened: Vec<Opened>,

@@ -1,10 +1,16 @@
 //! `zpool status`: how pools and their devices are, what goes on in them, and what to do.
 //!
 //! Errors of reading, writing and checksums are those that who holds the pool has counted; of one that nobody holds they are zero. What
-//! scrubs found is in the log of errors, and is counted.
+//! scrubs found is in the log of errors, and is counted. Of a pool whose devices can't be reached (exports that nobody serves, too few of
+//! them to open it) only who holds it can tell: it is asked.
 //!
 //! Source: OpenZFS 2.3, `zpool_main.c`.
 
+mod held;
+mod rows;
+
+use self::held::HeldPool;
+use self::rows::{Form, Rows, count, head, troubles, troubles_json, vdev};
 use super::get::pool;
 use super::list::{auxiliary, class_name, spare_state, vdev_info};
 use super::opened::{All, Opened, no_pool};
@@ -16,20 +22,22 @@ use crate::commands::zfs::json;
 use crate::events::refuse_denied;
 use crate::output::{Failure, print, print_json};
 use crate::printable;
+use attach::pools::running::client;
+use attach::pools::running::protocol::Ask;
 use attach::pools::{PoolPlace, Pools};
 use clap::Args;
 use serde_json::{Map, Value};
 use std::fmt::Write;
+use std::rc::Rc;
 use zfs::health::{Health, VdevHealth};
 use zfs::show;
+use zfs::spa::FoundPool;
 use zfs_format::dsl::scan::Scan;
 use zfs_format::vdev::{Rebuild, VdevKind};
 use zfs_store::alloc::Class;
 
 /// The names' column is at least so wide.
 const NAME_MIN: usize = 10;
-/// Where OpenZFS's pages about troubles are.
-const PAGES: &str = "https://openzfs.github.io/openzfs-docs/msg";
 
 #[derive(Args)]
 pub struct StatusArgs {
@@ -61,19 +69,23 @@ pub struct StatusArgs {
     names: Vec<String>,
 }
 
-/// How a status is written.
-struct Form<'a> {
-    naming: Naming,
-    verbose: bool,
-    width: usize,
-    literal: bool,
-    numbers: bool,
-    clock: show::Clock<'a>,
-}
-
 pub fn run(args: &StatusArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let pools = Pools::find(place)?;
-    let All { opened, lost, failed } = Opened::all(&pools, &args.names, no_pool)?;
+    let mut held = pools.out_of_reach(&args.names);
+    let is_held = |name: &&String| held.iter().any(|one| one.is(name));
+    let (of_held, names): (Vec<&String>, Vec<&String>) = args.names.iter().partition(is_held);
+    let names: Vec<String> = names.into_iter().cloned().collect();
+    let All { opened, lost, failed } = match names.is_empty() && !of_held.is_empty() {
+        true => All::default(),
+        false => Opened::all(&pools, &names, no_pool)?,
+    };
+    // What is left of its devices may be too little to open it.
+    let of_lost = |found: &Rc<FoundPool>| client::ask(&pools, found, Ask::Picture).ok().flatten();
+    let (told, lost): (Vec<_>, Vec<_>) = lost
+        .into_iter()
+        .map(|found| (of_lost(&found), found))
+        .partition(|(told, _)| told.is_some());
+    held.extend(told.into_iter().filter_map(|(told, _)| told));
     let clock = clock::local();
     let naming = Naming { paths: args.paths, guids: args.guids, missing_by_guid: true };
     let (mut text, mut objects) = (String::new(), Map::new());
@@ -111,18 +123,44 @@ pub fn run(args: &StatusArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
         }
         shown += 1;
     }
+    for picture in &held {
+        let Some(one) = HeldPool::of(picture) else { continue };
+        let reason = one.reason();
+        if args.troubled && !reason.is_trouble() {
+            continue;
+        }
+        let width = tree::width(&one.health, Some(&picture.name), 0, &one.devices, naming);
+        let form = Form {
+            naming,
+            verbose: args.verbose,
+            width: width.max(NAME_MIN),
+            literal: args.literal || args.numbers,
+            numbers: args.numbers,
+            clock: &clock,
+        };
+        if args.json {
+            let key = if args.by_guid { picture.guid.to_string() } else { picture.name.clone() };
+            objects.insert(key, Value::Object(one.as_json(&form)));
+        } else {
+            if !text.is_empty() {
+                text.push('\n');
+            }
+            one.as_text(&mut text, &form);
+        }
+        shown += 1;
+    }
     if args.json {
         let mut object = json::schema("zpool status");
         object.insert("pools".to_owned(), Value::Object(objects));
         print_json(&json::line(object))?;
     } else {
-        for found in &lost {
+        for (_, found) in &lost {
             if !text.is_empty() {
                 text.push('\n');
             }
             text.push_str(&super::import::described(&pools, found));
         }
-        if opened.is_empty() && !failed {
+        if opened.is_empty() && held.is_empty() && !failed {
             text.push_str("no pools available\n");
             say_others_than_pools(pools.disks(), place.devices);
         } else if args.troubled && args.names.is_empty() && shown == 0 && !failed {
@@ -137,12 +175,7 @@ pub fn run(args: &StatusArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
 fn as_text(out: &mut String, one: &Opened, reason: Reason, form: &Form<'_>) {
     let _ =
         write!(out, "  pool: {}\n state: {}\n", printable::word(&one.view.name), one.view.health);
-    if let Some((status, action)) = reason.of_open() {
-        let _ = write!(out, "status: {status}action: {action}");
-    }
-    if let Some(page) = reason.page() {
-        let _ = writeln!(out, "   see: {PAGES}/{page}");
-    }
+    troubles(out, reason);
     scans(out, one, form);
     removal(out, one, form);
     let space = &one.view.space;
@@ -154,24 +187,19 @@ fn as_text(out: &mut String, one: &Opened, reason: Reason, form: &Form<'_>) {
         let _ = writeln!(out, "checkpoint: discarding, {held} remaining.");
     }
     expansion(out, one, form);
-    let width = form.width;
-    let _ = write!(
-        out,
-        "config:\n\n\t{:<width$}  {:<8} {:>5} {:>5} {:>5}\n",
-        "NAME", "STATE", "READ", "WRITE", "CKSUM"
-    );
-    vdev(out, one, &one.health, Some(&one.view.name), 0, form);
+    head(out, form);
+    vdev(out, one.rows(), &one.health, Some(&one.view.name), 0, form);
     for (of, name) in CLASSES {
         let tops = tree::of_class(&one.health, of);
         if !tops.is_empty() {
             let _ = writeln!(out, "\t{name}\t");
         }
-        tops.iter().for_each(|top| vdev(out, one, top, None, 2, form));
+        tops.iter().for_each(|top| vdev(out, one.rows(), top, None, 2, form));
     }
     if !one.state.cache.is_empty() {
         out.push_str("\tcache\n");
         let cache = one.state.cache.iter().map(|device| auxiliary(one, device));
-        cache.for_each(|node| vdev(out, one, &node, None, 2, form));
+        cache.for_each(|node| vdev(out, one.rows(), &node, None, 2, form));
     }
     if !one.state.spares.is_empty() {
         out.push_str("\tspares\n");
@@ -179,7 +207,7 @@ fn as_text(out: &mut String, one: &Opened, reason: Reason, form: &Form<'_>) {
             let node = auxiliary(one, device);
             let name = tree::shown(device, 0, &one.devices, form.naming);
             let state = spare_state(one, &node);
-            let width = width - 2;
+            let width = form.width - 2;
             let _ = write!(out, "\t  {name:<width$}  {state:<8}");
             let why = if state == "INUSE" { "  currently in use" } else { "" };
             let _ = writeln!(out, "{}", if node.cause.is_some() { "  cannot open" } else { why });
@@ -203,51 +231,9 @@ fn as_text(out: &mut String, one: &Opened, reason: Reason, form: &Form<'_>) {
     }
 }
 
-fn vdev(
-    out: &mut String,
-    one: &Opened,
-    node: &VdevHealth,
-    pool: Option<&str>,
-    depth: usize,
-    form: &Form<'_>,
-) {
-    if matches!(node.vdev.kind, VdevKind::Indirect(_)) {
-        return;
-    }
-    let name = match pool {
-        Some(pool) => printable::word(pool).into_owned(),
-        None => tree::shown(&node.vdev, node.children.len(), &one.devices, form.naming),
-    };
-    let (width, state) = (form.width.saturating_sub(depth), node.health.name());
-    let [read, write, checksum] = errors_of(one, node).map(|errors| match form.literal {
-        true => errors.to_string(),
-        false => show::count(errors),
-    });
-    let _ =
-        write!(out, "\t{:depth$}{name:<width$}  {state:<8} {read:>5} {write:>5} {checksum:>5}", "");
-    let is_gone = node.vdev.is_leaf() && node.health == Health::Unavailable;
-    match (&node.vdev.path, node.cause) {
-        (Some(path), _) if is_gone => {
-            let _ = write!(out, "  was {}", printable::bytes(path.as_bytes()));
-        }
-        (_, Some(cause)) => {
-            let _ = write!(out, "  {}", cause.text());
-        }
-        _ => {}
-    }
-    let says = |name| node.vdev.other_number(name) == Some(1);
-    if says("removing") {
-        out.push_str("  (removing)");
-    } else if says("non_allocating") {
-        out.push_str("  (non-allocating)");
-    }
-    out.push('\n');
-    let is_root = pool.is_some();
-    for child in &node.children {
-        let apart = is_root && Class::of(&child.vdev) != Class::Normal;
-        if !apart && !matches!(child.vdev.kind, VdevKind::Hole | VdevKind::Missing) {
-            vdev(out, one, child, None, depth + 2, form);
-        }
+impl Opened {
+    fn rows(&self) -> Rows<'_> {
+        Rows { devices: &self.devices, errors: &self.errors }
     }
 }
 
@@ -412,14 +398,7 @@ fn expansion(out: &mut String, one: &Opened, form: &Form<'_>) {
 
 fn as_json(one: &Opened, reason: Reason, form: &Form<'_>) -> Map<String, Value> {
     let mut object = pool(one, false, form.numbers);
-    if let Some((status, action)) = reason.of_open() {
-        object.insert("status".to_owned(), status.into());
-        object.insert("action".to_owned(), action.into());
-    }
-    if let Some(page) = reason.page() {
-        object.insert("msgid".to_owned(), page.into());
-        object.insert("moreinfo".to_owned(), format!("{PAGES}/{page}").into());
-    }
+    troubles_json(&mut object, reason);
     if let Some(scan) = one.state.scan.as_ref().filter(|scan| scan.function != 0) {
         object.insert("scan_stats".to_owned(), scan_json(scan, form));
     }
@@ -466,11 +445,6 @@ fn as_json(one: &Opened, reason: Reason, form: &Form<'_>) -> Map<String, Value> 
 
 fn bytes(number: u64, form: &Form<'_>) -> Value {
     let text = if form.literal { number.to_string() } else { show::bytes(number) };
-    json::value(&text, form.numbers)
-}
-
-fn count(number: u64, form: &Form<'_>) -> Value {
-    let text = if form.literal { number.to_string() } else { show::count(number) };
     json::value(&text, form.numbers)
 }
 

@@ -2,7 +2,9 @@
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 /// A server that runs; killed when the test fails.
@@ -67,4 +69,29 @@ impl Drop for Serving {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// A client of NBD at a socket, once it has chosen the export of this name; nothing where there is none.
+pub fn connected(socket: &Path, name: &str) -> Option<UnixStream> {
+    let mut stream = UnixStream::connect(socket).expect("somebody listens");
+    let mut greeting = [0; 18];
+    stream.read_exact(&mut greeting).expect("it greets");
+    // Fixed newstyle without zeros, and the option that names an export.
+    let len = (name.len() as u32).to_be_bytes();
+    let words =
+        [&3_u32.to_be_bytes()[..], b"IHAVEOPT", &1_u32.to_be_bytes(), &len, name.as_bytes()];
+    stream.write_all(&words.concat()).expect("it is taken");
+    let mut info = [0; 10];
+    stream.read_exact(&mut info).is_ok().then_some(stream)
+}
+
+/// Has a client write so many zeros to the begin of its export, or flush it where they are none; nobody waits for the answer.
+pub fn ask_to_write(client: &mut UnixStream, bytes: u32) {
+    let command = if bytes == 0 { 3_u16 } else { 1 };
+    let (magic, rest) = (0x2560_9513_u32.to_be_bytes(), [0; 16]);
+    let head = [&magic[..], &[0; 2], &command.to_be_bytes(), &rest, &bytes.to_be_bytes()].concat();
+    client
+        .write_all(&head)
+        .and_then(|()| client.write_all(&vec![0; bytes as usize]))
+        .expect("taken");
 }
