@@ -17,6 +17,9 @@ const OF_THIS_PACKAGE: [&str; 6] = [
     "CARGO_PRIMARY_PACKAGE",
 ];
 
+/// The variable by which tests are told to try more than a person waits for, and what it says then (`fixtures::extent`).
+pub const THOROUGH: (&str, &str) = ("SPINDLE_TESTS", "thorough");
+
 /// cargo with these arguments.
 pub fn command(args: &[&str]) -> Command {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());

@@ -32,7 +32,7 @@ const STEPS: &[Step] = &[
         dependencies::check,
     ),
     ("clippy", "no lint, on all targets", commands::clippy),
-    ("test", "the README's test command passes", commands::test),
+    ("test", "the README's test command passes, in the thorough form", commands::test),
     ("fuzz", "fuzz targets hold on their seeds and on changes of them", commands::test_fuzz),
     ("readme", "the README's first command, shortened, leaves whole results", commands::readme),
     ("docs", "the documentation builds without a warning", commands::docs),

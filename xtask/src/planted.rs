@@ -136,7 +136,8 @@ fn start(programs: &Programs, test: Test, bug: Option<Bug>) -> Result<(End, f64)
         let seeds = if bug.is_some() { SEEDS } else { SEEDS_WITHOUT };
         command.arg("--ignored").env("SEEDS", seeds);
     }
-    command.env("SPINDLE_PLANTED", bug.map_or("", Bug::name));
+    let (variable, form) = cargo::THOROUGH;
+    command.env("SPINDLE_PLANTED", bug.map_or("", Bug::name)).env(variable, form);
     command.stdin(Stdio::null()).stdout(output.try_clone().map_err(broken)?);
     let begin = Instant::now();
     let mut running = command.stderr(Stdio::null()).spawn().map_err(broken)?;

@@ -57,9 +57,12 @@ pub(super) fn clippy(workspace: &Workspace) -> Result<(), String> {
 
 pub(super) fn test(workspace: &Workspace) -> Result<(), String> {
     let command = readme_command(&workspace.read("README.md")?, "cargo test")?;
-    println!("ci: test: {command}");
+    let (variable, form) = cargo::THOROUGH;
+    println!("ci: test: {variable}={form} {command}");
     let args: Vec<&str> = command.split_whitespace().skip(1).collect();
-    run(workspace.cargo(&args), "a test failed; its name stands above")
+    let mut test = workspace.cargo(&args);
+    test.env(variable, form);
+    run(test, "a test failed; its name stands above")
 }
 
 /// The fuzz targets, as functions, on the stable compiler: what they stand on is built already, for the tests.

@@ -4,6 +4,7 @@
 //! to, a report that does not say what was run, a directory that is made where it was misspelt and then measured, a
 //! stream's default that turns the order of layouts round, a layout praised for its speed that loses the data.
 
+use fixtures::extent::by_extent;
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -446,7 +447,7 @@ fn small_files_on_parity_are_written_back_in_batches() {
         .replace("raid5-8]\nlevel = \"raid5\"", "raid5-8]\nlevel = \"raid6\"")
         .replace(
             "kind = \"stream\"\nop = \"write\"",
-            "kind = \"smallfiles\"\nfiles = 8000\nsize = \"8k\"",
+            &format!("kind = \"smallfiles\"\nfiles = {}\nsize = \"8k\"", by_extent(3000, 8000)),
         );
     std::fs::write(dir.path().join("s.toml"), text).expect("written");
     let results = json(&printed(dir.path(), &["lab", "run", "s.toml", "--format", "json"]));

@@ -39,13 +39,10 @@ fn disk(folder: &Path, name: &str) {
 
 /// What `zdb` says of a pool, where it is installed.
 fn judge(folder: &Path, pool: &str) {
-    let mut zdb = fixtures::zdb();
-    let Ok(said) = zdb.args(["-e", "-p"]).arg(folder).args(["-bcc", pool]).output() else {
-        println!("skipped: zdb is not there (Debian: zfsutils-linux)");
-        return;
-    };
-    let text = String::from_utf8_lossy(&said.stdout);
-    assert!(said.status.success(), "{text}{}", String::from_utf8_lossy(&said.stderr));
+    let place = folder.to_str().expect("a path");
+    let Some(said) = fixtures::zdb::zdb(["-e", "-p", place, "-bcc", pool]) else { return };
+    let text = said.text;
+    assert!(said.is_well, "{text}{}", said.errors);
     assert!(text.contains("No leaks (block sum matches space maps exactly)"), "{text}");
 }
 

@@ -6,7 +6,8 @@
 use super::cuts::after_cut;
 use super::logs::{NEW, bytes, until_the_power_goes};
 use super::pointers::check_trees;
-use super::{Model, Rig, change, compare, drawn, dump, features_and, files_of, raidz, top, zdb};
+use super::{Model, Rig, change, compare, drawn, features_and, files_of, raidz, top, zdb};
+use fixtures::extent::{by_extent, places};
 use rt::filter::PowerCut;
 use rt::inodes::{Caller, Fsync, Inodes, Node, WriteAt};
 use rt::{Buf, DeviceRef};
@@ -22,6 +23,9 @@ use zfs::spa::{OpenOptions, Spa};
 use zfs::zpl::FileSystem;
 use zfs_format::features::Feature;
 use zfs_format::vdev::{Vdev, VdevKind};
+
+/// How many times as long as else stretches are of which one place is cut, in the quick form of the tests.
+const FEWER: u64 = 8;
 
 fn rewound() -> OpenOptions {
     OpenOptions { checkpoint: true, ..OpenOptions::default() }
@@ -88,10 +92,7 @@ fn uses(spa: &Spa) -> u64 {
 
 /// `zdb` finds nothing wrong with the pool as its checkpoint has it.
 fn judge_checkpoint(rig: &Rig) {
-    let folder = tempfile::tempdir().expect("a folder");
-    for (guid, disk) in &rig.disks {
-        dump(disk, &folder.path().join(format!("d{guid}")));
-    }
+    let folder = rig.dumped();
     let Some(text) = zdb(folder.path(), &["-kd", "tank"]) else { return };
     assert!(text.contains("CHECKPOINTED"), "{text}");
 }
@@ -146,7 +147,7 @@ fn taken_and_more(tops: Vec<Vdev>) -> (Rig, Model, Model) {
 
 fn checkpointed(tops: Vec<Vdev>) {
     let (rig, then, now) = taken_and_more(tops);
-    rig.judge();
+    rig.judge_midway();
     judge_checkpoint(&rig);
     look_back(&rig, devices(&rig), then.clone());
     let space = rig.with(async |spa: Rc<Spa>, _| spa.space().await.expect("it is told"));
@@ -173,7 +174,7 @@ fn checkpointed(tops: Vec<Vdev>) {
         let found = files_of(&spa, "tank@old").await;
         assert!(!found.names(&found.root().await.expect("read")).await.expect("read").is_empty());
     });
-    back.judge();
+    back.judge_midway();
     // Discarded, over some groups and two lives.
     for last in [false, true] {
         let now = now.clone();
@@ -200,7 +201,7 @@ fn checkpointed(tops: Vec<Vdev>) {
                 assert_eq!(spa.space().await.expect("it is told").checkpoint, 0);
             }
         });
-        rig.judge();
+        rig.judge_midway();
     }
     // There is room for another.
     rig.with(async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
@@ -258,7 +259,7 @@ fn with_a_log(tops: Vec<Vdev>) -> (Rig, Model, Model) {
         live.close(LabelState::Exported).await.expect("it is closed");
         now
     });
-    other.judge();
+    other.judge_midway();
     assert_eq!((then.len(), now.len()), (6, 30));
     (rig, then, now)
 }
@@ -332,7 +333,7 @@ fn cut_at(
     let steps = steps.borrow();
     let at = steps.states[steps.known..].iter().any(|(now, kept)| *now == found && *kept == then);
     assert!(at, "disk {disk}, write {number}: none of {} states", steps.states.len() - steps.known);
-    if was_cut && number.is_multiple_of(23) {
+    if was_cut && base.is_judged_at(number, 23) {
         // What goes on from here is sound.
         rig.with_devices(all, async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
             let live = Live::open(spa, &fresh).await.expect("it opens for writing");
@@ -347,12 +348,12 @@ fn cut_at(
 }
 
 fn at_each_write(
-    (disks, step): (usize, usize),
+    (disks, step): (usize, u64),
     cut: impl Fn(usize, u64) -> bool,
 ) -> BTreeMap<usize, usize> {
     let mut cuts = BTreeMap::new();
     for disk in 0..disks {
-        for number in (1..).step_by(step) {
+        for number in places(step, FEWER) {
             if !cut(disk, number) {
                 break;
             }
@@ -400,7 +401,7 @@ fn a_cut_while_a_checkpoint_is_taken_or_discarded_leaves_it_or_not() {
             }
         })
     });
-    assert!(cuts.values().all(|cuts| *cuts > 10), "{cuts:?}");
+    assert!(cuts.values().all(|cuts| *cuts > by_extent(2, 10)), "{cuts:?}");
 }
 
 #[test]
@@ -410,7 +411,7 @@ fn a_cut_while_a_pool_is_taken_back_leaves_it_as_it_was_or_as_it_is_to_be() {
     taken_back(vec![top(0, VdevKind::File, 1)], 1);
 }
 
-fn taken_back(tops: Vec<Vdev>, step: usize) {
+fn taken_back(tops: Vec<Vdev>, step: u64) {
     let (base, then, now) = with_a_log(tops);
     // What is found when it is opened for reading: the log is not replayed yet.
     let closed = base.with(async |spa: Rc<Spa>, _| contents(&spa).await);
@@ -436,5 +437,5 @@ fn taken_back(tops: Vec<Vdev>, step: usize) {
             }
         })
     });
-    assert!(cuts.values().all(|cuts| *cuts > 10), "{cuts:?}");
+    assert!(cuts.values().all(|cuts| *cuts > by_extent(2, 10)), "{cuts:?}");
 }

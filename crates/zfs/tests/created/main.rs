@@ -1,7 +1,8 @@
 //! Pools that Spindle makes, judged by `zdb`: each block's checksum, and that what is allocated is what is reached.
 //!
 //! What could break: a structure that OpenZFS reads otherwise, space that is taken and not reached, or reached and not taken.
-//! Where `zdb` is not there the case says so and is skipped.
+//! Where `zdb` is not there the case says so and is skipped. In the quick form of the tests ([`fixtures::extent`]) it looks at the end
+//! of a test, and once at what cuts left of a pool; what Spindle itself finds in a pool is asked as often in both.
 
 #![allow(clippy::disallowed_methods, reason = "`zdb` is a program, and judges")]
 #![allow(clippy::await_holding_refcell_ref, reason = "nothing else runs that would borrow it")]
@@ -19,6 +20,7 @@ mod features;
 mod fuse;
 mod gangs;
 mod indirect;
+mod judged;
 mod kernel;
 mod large_dnodes;
 mod layouts;
@@ -48,17 +50,19 @@ mod traps;
 mod volumes;
 mod without_log;
 
+use fixtures::extent::is_thorough;
 use rt::filter::PowerCut;
-use rt::{Buf, Device, DeviceRef, MemoryDevice, Reactor, Request, Runtime};
+use rt::{Buf, Device, DeviceRef, MemoryDevice, Reactor, Request, Runtime, SgList};
 use sim::SimReactor;
 use sim::host::Processor;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{Seek, SeekFrom, Write};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
 use std::rc::Rc;
 use stdx::{ByteCount, Offset, Prng};
+use tempfile::TempDir;
 use zfs::dsl::make::Fresh;
 use zfs::spa::config::LabelState;
 use zfs::spa::create::{NewPool, create, root_of};
@@ -153,45 +157,43 @@ fn drawn(seed: u64, features: Vec<&'static str>) -> Vec<&'static str> {
 
 /// Writes what is not zeros of a device into a file.
 fn dump(device: &MemoryDevice, path: &Path) {
-    let mut file = std::fs::File::create(path).expect("a file");
-    let len = device.geometry().capacity.bytes();
-    file.set_len(len).expect("room");
-    let step = 1 << 20;
-    for at in (0..len).step_by(step) {
-        let bytes = device.peek(Offset(at), ByteCount((len - at).min(step as u64))).to_vec();
-        if bytes.iter().any(|byte| *byte != 0) {
-            file.seek(SeekFrom::Start(at)).expect("a place");
-            file.write_all(&bytes).expect("room");
+    let len = device.geometry().capacity;
+    write_to(path, len, [(0, device.peek(Offset(0), len))]);
+}
+
+/// Writes pieces, each behind the place where it belongs, into a file of so many bytes: what is known to be zeros stays a hole.
+fn write_to(path: &Path, len: ByteCount, pieces: impl IntoIterator<Item = (u64, SgList)>) {
+    let file = std::fs::File::create(path).expect("a file");
+    file.set_len(len.bytes()).expect("room");
+    for (mut at, bytes) in pieces {
+        for piece in bytes.pieces() {
+            if piece.fill_word() != Some(0) {
+                file.write_all_at(piece.bytes(), at).expect("room");
+            }
+            at += piece.len() as u64;
         }
     }
 }
 
 /// The same of any device.
 async fn dump_device(device: DeviceRef, path: std::path::PathBuf) {
-    let mut file = std::fs::File::create(path).expect("a file");
-    let len = device.geometry().capacity.bytes();
-    file.set_len(len).expect("room");
+    let len = device.geometry().capacity;
     let step = 1 << 20;
-    for at in (0..len).step_by(step) {
-        let piece = ByteCount((len - at).min(step as u64));
+    let mut pieces = Vec::new();
+    for at in (0..len.bytes()).step_by(step) {
+        let piece = ByteCount((len.bytes() - at).min(step as u64));
         let bytes = device.submit(Request::read(Offset(at), piece)).await.expect("it is read");
-        let bytes = bytes.to_vec();
-        if bytes.iter().any(|byte| *byte != 0) {
-            file.seek(SeekFrom::Start(at)).expect("a place");
-            file.write_all(&bytes).expect("room");
-        }
+        pieces.push((at, bytes));
     }
+    write_to(&path, len, pieces);
 }
 
+/// What `zdb`, which finds nothing wrong, says of a pool on disks in a folder.
 fn zdb(folder: &Path, arguments: &[&str]) -> Option<String> {
-    let ran = fixtures::zdb().args(["-e", "-p"]).arg(folder).args(arguments).output();
-    let Ok(ran) = ran else {
-        eprintln!("skipped: zdb is not here (Debian: zfsutils-linux)");
-        return None;
-    };
-    let text = String::from_utf8_lossy(&ran.stdout).into_owned();
-    let errors = String::from_utf8_lossy(&ran.stderr).into_owned();
-    assert!(ran.status.success(), "zdb {arguments:?}: {:?}\n{text}\n{errors}", ran.status);
+    let folder = folder.to_str().expect("a path");
+    let said = fixtures::zdb::zdb([&["-e", "-p", folder], arguments].concat())?;
+    let fixtures::zdb::Said { text, errors, is_well } = said;
+    assert!(is_well, "zdb {arguments:?}:\n{text}\n{errors}");
     Some(text + &errors)
 }
 
@@ -200,13 +202,15 @@ struct Rig {
     disks: Vec<(u64, Rc<MemoryDevice>)>,
     runtime: Runtime,
     fresh: Rc<dyn Fresh>,
+    /// `zdb` looked at what a cut left of it, in the quick form of the tests.
+    judged_once: Cell<bool>,
 }
 
 impl Rig {
     /// On disks that are there.
     fn over(disks: Vec<(u64, Rc<MemoryDevice>)>, fresh: Rc<dyn Fresh>) -> Rig {
         let runtime = Runtime::new(SimReactor::new(Processor::infinite()) as Rc<dyn Reactor>);
-        Rig { disks, runtime, fresh }
+        Rig { disks, runtime, fresh, judged_once: Cell::new(false) }
     }
 
     /// Makes the pool.
@@ -325,36 +329,50 @@ impl Rig {
         self.judge_pool("tank");
     }
 
-    /// What `zdb` says of a pool of which devices are missing, old or wrong: that space is right, and what it can't read.
-    fn judge_lessened(&self, pool: &str) {
+    /// The same where more comes, and is judged at the end: in the quick form of the tests `zdb` looks only then.
+    fn judge_midway(&self) {
+        match is_thorough() {
+            true => self.judge(),
+            false => self.check(),
+        }
+    }
+
+    /// Whether `zdb` looks at what a cut at a write left of the pool: at every so many writes, in the quick form of the tests once.
+    fn is_judged_at(&self, write: u64, every: u64) -> bool {
+        match is_thorough() {
+            true => write.is_multiple_of(every),
+            false => !self.judged_once.replace(true),
+        }
+    }
+
+    /// A folder with its disks.
+    fn dumped(&self) -> TempDir {
         let folder = tempfile::tempdir().expect("a folder");
         for (guid, disk) in &self.disks {
             dump(disk, &folder.path().join(format!("d{guid}")));
         }
-        let mut zdb = fixtures::zdb();
-        zdb.args(["-e", "-p"]).arg(folder.path());
-        let ran = zdb.args(["-bcc", pool]).output().expect("it was there before");
-        let text = String::from_utf8_lossy(&ran.stdout).into_owned();
-        assert!(text.contains("No leaks (block sum matches space maps exactly)"), "{text}");
+        folder
     }
 
-    /// The same of a pool that has another name.
-    fn judge_pool(&self, pool: &str) {
+    /// Pointers say what is below them, and each copy is whole.
+    fn check(&self) {
         self.with(async |spa: Rc<Spa>, _| {
             pointers::check_trees(&spa).await;
             check_copies(&spa).await;
         });
-        let folder = tempfile::tempdir().expect("a folder");
-        for (guid, disk) in &self.disks {
-            dump(disk, &folder.path().join(format!("d{guid}")));
-        }
+    }
+
+    /// The same of a pool that has another name.
+    fn judge_pool(&self, pool: &str) {
+        self.check();
+        let folder = self.dumped();
         if let Ok(keep) = std::env::var("KEEP_POOL") {
             let _ = Command::new("cp").arg("-r").arg(folder.path()).arg(keep).status();
         }
-        let Some(text) = zdb(folder.path(), &["-bcc", pool]) else { return };
+        // All at once: most of what it takes is beginning and end.
+        let Some(text) = zdb(folder.path(), &["-bccdddd", pool]) else { return };
         assert!(text.contains("No leaks (block sum matches space maps exactly)"), "{text}");
-        let all = zdb(folder.path(), &["-dddd", pool]).unwrap_or_default();
-        assert!(!all.contains(") leaked"), "objects that nobody refers to: {all}");
+        assert!(!text.contains(") leaked"), "objects that nobody refers to: {text}");
     }
 }
 

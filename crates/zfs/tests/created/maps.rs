@@ -10,6 +10,7 @@ use super::datasets::files;
 use super::stock::{check_space, of_logs};
 use super::{MAP_LOGS, Model, Rig, change, compare, features, features_and, new_file};
 use super::{raidz, root_files, top};
+use fixtures::extent::by_extent;
 use rt::filter::Stats;
 use rt::{Buf, DeviceRef, OpKind};
 use std::cell::RefCell;
@@ -181,7 +182,7 @@ fn shadow(seed: u64, tops: Vec<Vdev>) {
     let random = Rc::new(RefCell::new(Prng::new(seed)));
     let model: Rc<RefCell<Model>> = Rc::default();
     let mut most = 0;
-    for round in 0..8 {
+    for round in 0..by_extent(3, 8) {
         let (kept, random) = (Rc::clone(&model), Rc::clone(&random));
         let devices: Vec<DeviceRef> = rig.devices().into_values().collect();
         let logs = rig.with(async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {

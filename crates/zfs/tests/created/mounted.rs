@@ -5,6 +5,7 @@
 
 use super::datasets::{node, number, task};
 use super::{Rig, features_and, raidz, top};
+use fixtures::extent::by_extent;
 use rt::inodes::{
     Attributes, Caller, ChangeNotice, Cookie, Fallocate, InodeError, InodeKind, Inodes, New, Node,
     OpenNode, RenameHow, Seek, SetAttributes, SetHow, SetTime, Timestamp, WallClock, Watcher,
@@ -479,7 +480,7 @@ fn beside_memory(seed: u64, tops: Vec<zfs_format::vdev::Vdev>, sizes: &'static [
 
 #[test]
 fn a_mount_answers_as_a_file_system_in_memory_does() {
-    for seed in 1..=3 {
+    for seed in 1..=by_extent(1, 3) {
         beside_memory(seed, vec![top(0, VdevKind::Mirror, 2)], &[]);
     }
     beside_memory(4, vec![top(0, raidz(1), 3), top(1, raidz(1), 3)], &[]);

@@ -140,7 +140,8 @@ pub(crate) async fn compare(volume: &dyn Device, model: &[u8]) {
     let read = Request::read(Offset::ZERO, ByteCount(model.len() as u64));
     let found = volume.submit(read).await.expect("it is read").to_vec();
     assert!(found.len() == model.len());
-    if let Some(at) = (0..model.len()).find(|at| found[*at] != model[*at]) {
+    if found != model {
+        let at = (0..model.len()).find(|at| found[*at] != model[*at]).expect("they differ");
         panic!("byte {at} is {} and should be {}", found[at], model[at]);
     }
 }

@@ -68,14 +68,11 @@ pub fn refused(folder: &Path, arguments: &[&str], why: &str) {
 
 /// What `zdb` prints with these options for a pool, where it is installed.
 pub fn zdb(folder: &Path, options: &[&str]) -> Option<String> {
-    let mut zdb = fixtures::zdb();
-    let Ok(said) = zdb.args(["-e", "-p"]).arg(place(folder)).args(options).output() else {
-        println!("skipped: zdb is not there (Debian: zfsutils-linux)");
-        return None;
-    };
-    let text = String::from_utf8_lossy(&said.stdout).into_owned();
-    assert!(said.status.success(), "{text}{}", String::from_utf8_lossy(&said.stderr));
-    Some(text)
+    let place = place(folder);
+    let place = place.to_str().expect("a path");
+    let said = fixtures::zdb::zdb([&["-e", "-p", place], options].concat())?;
+    assert!(said.is_well, "{}{}", said.text, said.errors);
+    Some(said.text)
 }
 
 /// `zdb` finds nothing wrong with a pool.
