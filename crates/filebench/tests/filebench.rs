@@ -200,7 +200,9 @@ fn a_wakeup_wakes_all_and_is_not_kept() {
 
 #[test]
 fn a_hog_takes_processor_time() {
-    let text = "define process name=p { thread name=t { flowop hog name=h,value=1000000 } }\nrun 1";
+    // Each takes a millisecond of the simulated second, and some twenty of whoever waits for the test.
+    let text = "define process name=p { thread name=t { flowop hog name=h,value=1000000 \
+                flowop finishoncount name=f,value=20,target=h } }\nrun 1";
     let Ok(Profile::Host(profile)) = load("epyc-2024") else { panic!("a host") };
     let runtime = Runtime::new(SimReactor::new(Processor::of_host(&profile)));
     let rt = runtime.handle();

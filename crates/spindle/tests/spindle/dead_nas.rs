@@ -5,6 +5,7 @@
 
 use crate::serving;
 
+use fixtures::images;
 use serde_json::Value;
 use serving::Serving;
 use sha2::{Digest, Sha256};
@@ -82,16 +83,6 @@ fn hash_of(path: &Path) -> Vec<u8> {
     Sha256::digest(fs::read(path).expect("read")).to_vec()
 }
 
-/// The content of all files of a folder.
-fn hashes(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
-    let mut paths: Vec<PathBuf> = fs::read_dir(folder)
-        .expect("a folder")
-        .map(|entry| entry.expect("an entry").path())
-        .collect();
-    paths.sort();
-    paths.into_iter().map(|path| (path.clone(), hash_of(&path))).collect()
-}
-
 fn has(tool: &str) -> bool {
     let there = Command::new("sh").args(["-c", &format!("command -v {tool}")]).output();
     let there = there.is_ok_and(|found| found.status.success());
@@ -114,7 +105,7 @@ fn a_box_of_disks_is_told_apart_and_nothing_is_written() {
     let pool = fixtures::unpack(&zfs, "corrupt-mirror");
     fs::copy(pool.path().join("disk1.raw"), disks.join("sde")).expect("copied");
     image(&disks.join("sdf"), 8 * MIB);
-    let before = hashes(&disks);
+    let before = images(&disks);
     let output = run(dir.path(), &["-d", "disks", "scan"]);
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     let text = String::from_utf8(output.stdout).expect("text");
@@ -154,7 +145,7 @@ fn a_box_of_disks_is_told_apart_and_nothing_is_written() {
     assert_eq!(set["volume"]["holds"]["kind"], "xfs");
     assert_eq!(json["pools"][0]["state"], "DEGRADED");
     assert_eq!(json["devices"][4]["holds"]["kind"], "nothing");
-    assert_eq!(hashes(&disks), before);
+    assert!(images(&disks) == before);
 }
 
 /// A set of the real md with XFS on it, in copies: of slots 0, 1, 2, 3 those that are named.
@@ -251,11 +242,11 @@ fn superblocks_that_were_overwritten_are_written_anew_as_the_guide_says() {
     let place = ["--data-offset", &offset, "-z", &size, "--assume-clean", "--force"];
     let members = ["disks/d0", "disks/d1", "disks/d2", "disks/d3"];
     // A place that md can't mean is refused before anything is written.
-    let before = hashes(&disks);
+    let before = images(&disks);
     let wrong =
         [&shape[..], &["--data-offset", "5", "--assume-clean", "--force"], &members].concat();
     refused(dir.path(), &wrong, "data can't begin at 5 KiB");
-    assert_eq!(hashes(&disks), before);
+    assert!(images(&disks) == before);
     done(dir.path(), &[&shape[..], &place, &members].concat());
     assert!(dumped(dir.path(), "new") == whole, "not a byte of the set is another");
 }
@@ -275,7 +266,7 @@ fn a_pool_that_lacks_too_many_disks_is_not_written_to() {
     for name in &names[2..] {
         fs::rename(dir.path().join(name), dir.path().join(name.replace('/', "-"))).expect("away");
     }
-    let before = hashes(&disks);
+    let before = images(&disks);
     for verb in [
         &["zpool", "import", "-f", "tank"][..],
         &["zpool", "export", "tank"],
@@ -284,7 +275,7 @@ fn a_pool_that_lacks_too_many_disks_is_not_written_to() {
     ] {
         let saying = "raidz2-0 needs 3 of its 5 devices, and 2 are there; missing: ";
         refused(dir.path(), &[&["-d", "disks"][..], verb].concat(), saying);
-        assert!(hashes(&disks) == before, "{verb:?} wrote");
+        assert!(images(&disks) == before, "{verb:?} wrote");
     }
 }
 
@@ -367,12 +358,12 @@ fn a_set_on_partitions_of_disk_images_is_found_and_read() {
         mbr(&disk, (start, len));
         // Holes stay holes.
         for (at, part) in member.chunks(1 << 16).enumerate() {
-            if part.iter().any(|byte| *byte != 0) {
+            if !fixtures::is_zeros(part) {
                 disk.write_all_at(part, start + (at << 16) as u64).expect("written");
             }
         }
     }
-    let before = hashes(&disks);
+    let before = images(&disks);
     let text = done(dir.path(), &["disks"]);
     assert!(
         text.contains("RAID set raid5-4-xfs: raid5, ") && text.contains("slot 0  disks/disk0:5"),
@@ -403,7 +394,7 @@ fn a_set_on_partitions_of_disk_images_is_found_and_read() {
         &["-d", "disks", "serve", "--volume", "raid5-4-xfs", "--readonly", "--nbd", &address],
     ));
     serving.stop();
-    assert_eq!(hashes(&disks), before);
+    assert!(images(&disks) == before);
 }
 
 /// What could break: a kind that is taken for another, a label of another place, a UUID in another order. `blkid` is the judge.

@@ -3,6 +3,7 @@
 //! What could break: content that changes while members come and go, a set that is not whole after what should make
 //! it so, a message that does not name what was done. Most sets here were made by the real md.
 
+use crate::md::sha256;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -59,8 +60,7 @@ impl Set {
         let out = tempfile::tempdir().expect("a folder");
         let file = out.path().join("out.raw");
         self.text(&["dump", &self.name, &file.display().to_string()]);
-        let output = Command::new("sha256sum").arg(&file).output().expect("sha256sum runs");
-        String::from_utf8_lossy(&output.stdout).chars().take(64).collect()
+        sha256(&file)
     }
 
     fn detail(&self, label: &str) -> String {

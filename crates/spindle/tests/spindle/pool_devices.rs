@@ -9,6 +9,7 @@ use crate::serving;
 
 use attach::Events;
 use attach::disks::Disks;
+use fixtures::noise;
 use pools::{add_disks, done, printed_and_said, program, refused, run, zdb};
 use rt::Request;
 use serving::{Serving, ask_to_write, connected};
@@ -49,17 +50,6 @@ fn two_sets() -> TempDir {
     folder
 }
 
-/// Bytes that do not compress, by a seed.
-fn noise(seed: u64, len: usize) -> Vec<u8> {
-    let mut state = seed | 1;
-    let mut word = || {
-        state =
-            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) as u8
-    };
-    (0..len).map(|_| word()).collect()
-}
-
 /// Writes a volume out as a file, without the program.
 fn dump(at: &Path, volume: &str, to: &Path) {
     let disks = Disks::open(&Events::unheard(), &[at.join("disks")]).expect("they open");
@@ -72,7 +62,7 @@ fn dump(at: &Path, volume: &str, to: &Path) {
         let its = Rc::clone(&device);
         let bytes = disks.wait(async move { its.submit(request).await }).expect("it is read");
         let bytes = bytes.to_vec();
-        if bytes.iter().any(|byte| *byte != 0) {
+        if !fixtures::is_zeros(&bytes) {
             file.write_all_at(&bytes, from).expect("room");
         }
     }

@@ -269,9 +269,7 @@ fn a_pool_is_held_though_nothing_of_it_is_served() {
 fn what_can_not_be_mounted_is_refused_before_anything_is_written() {
     let folder = two_pools();
     let at = folder.path();
-    let content = || -> Vec<Vec<u8>> {
-        ["a", "b", "c"].map(|name| fs::read(at.join("disks").join(name)).expect("a disk")).into()
-    };
+    let content = || fixtures::images(&at.join("disks"));
     let before = content();
     let mount = |dataset: &str, directory: &str, more: &str| {
         format!("[[mount]]\ndataset = \"{dataset}\"\ndirectory = \"{directory}\"\n{more}\n")

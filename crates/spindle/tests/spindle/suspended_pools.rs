@@ -107,12 +107,7 @@ impl Drop for Mount {
 }
 
 fn bytes() -> Vec<u8> {
-    let mut state = 7_u64;
-    let mut word = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (state >> 33) as u8
-    };
-    (0..BIG).map(|_| word()).collect()
+    fixtures::noise(7, BIG)
 }
 
 /// Writes more than there is room for, and makes it durable.

@@ -3,7 +3,8 @@
 //! What could break: a status that says all is well where it is not, errors on the wrong device, a byte that is written, and the
 //! form of the table that `zdb`'s users know.
 
-use std::path::{Path, PathBuf};
+use fixtures::images;
+use std::path::Path;
 use std::process::{Command, Output};
 
 fn fixture(name: &str) -> Option<tempfile::TempDir> {
@@ -13,12 +14,6 @@ fn fixture(name: &str) -> Option<tempfile::TempDir> {
 fn spindle(folder: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_spindle"));
     command.arg("-d").arg(folder).arg("zpool").args(arguments).output().expect("it runs")
-}
-
-fn images(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
-    let entries = std::fs::read_dir(folder).expect("the folder is read");
-    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
-    paths.map(|path| (path.clone(), std::fs::read(path).expect("an image is read"))).collect()
 }
 
 #[test]
@@ -34,13 +29,7 @@ fn a_wrong_copy_is_counted_on_its_disk_and_nothing_is_written() {
         let is_wrong = child["name"].as_str().expect("a name").ends_with("disk1.raw");
         assert_eq!(child["checksum_errors"].as_u64().expect("a number") > 0, is_wrong, "{child}");
     }
-    for (path, bytes) in before {
-        assert!(
-            std::fs::read(&path).expect("it is read") == bytes,
-            "{} is as before",
-            path.display()
-        );
-    }
+    assert!(images(folder.path()) == before, "all is as before");
 }
 
 #[test]

@@ -22,7 +22,7 @@ fn gap(bytes: &[u8]) -> Range<u64> {
     let (mut best, mut from) = (0..0, 0);
     for (n, piece) in bytes.chunks(PIECE).enumerate() {
         let end = (n + 1) * PIECE;
-        if piece.iter().any(|byte| *byte != 0) {
+        if !fixtures::is_zeros(piece) {
             from = end;
         } else if end - from > best.end - best.start {
             best = from..end;

@@ -216,7 +216,9 @@ fn part_of(name: &[u8]) -> OsString {
 
 /// Writes what is not zero, and passes over the rest.
 fn write_sparse(file: &mut File, mut bytes: &[u8]) -> std::io::Result<()> {
-    let is_hole = |block: &[u8]| block.iter().all(|byte| *byte == 0);
+    // By the system's comparison, which is fast in every build.
+    const ZEROS: [u8; HOLE] = [0; HOLE];
+    let is_hole = |block: &[u8]| *block == ZEROS[..block.len()];
     while !bytes.is_empty() {
         let first = is_hole(&bytes[..HOLE.min(bytes.len())]);
         let blocks = bytes.chunks(HOLE).take_while(|block| is_hole(block) == first).count();
