@@ -29,6 +29,7 @@ mod history;
 mod import;
 mod iostat;
 mod label_clear;
+mod lacking;
 mod list;
 mod opened;
 mod reason;

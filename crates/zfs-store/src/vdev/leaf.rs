@@ -38,6 +38,8 @@ pub(crate) struct Leaf {
     pub(crate) errors: Cell<Errors>,
     queue: Option<Queue>,
     pub(crate) dtl: Dtl,
+    /// Copies of blocks that a check found it to lack, of those that its DTL says it may.
+    pub(crate) lacking: Cell<u64>,
     /// Groups of which something was written to it since it was flushed.
     unflushed: Cell<Option<(u64, u64)>>,
     /// Somebody looks whether it answers.
@@ -103,6 +105,7 @@ impl Leaf {
             errors: Cell::default(),
             queue: device.map(|device| Queue::new(rt, device, dirty)),
             dtl: Dtl::default(),
+            lacking: Cell::new(0),
             unflushed: Cell::new(None),
             is_probed: Cell::new(false),
             told: RefCell::default(),
@@ -127,6 +130,16 @@ impl Leaf {
     /// Whether what it holds of blocks born then is not to be believed.
     pub(crate) fn is_stale(&self, birth: u64) -> bool {
         self.state.get() != LeafState::Online || self.dtl.contains(birth)
+    }
+
+    /// Whether it is as it should be but for what was written while it was away, as blocks born then were.
+    pub(crate) fn was_away(&self, birth: u64) -> bool {
+        self.state.get() == LeafState::Online && self.dtl.contains(birth)
+    }
+
+    /// Counts that a check found it to lack a copy.
+    pub(crate) fn lacks_copy(&self) {
+        self.lacking.set(self.lacking.get().saturating_add(1));
     }
 
     fn queue(&self) -> Result<&Queue, IoErrorKind> {

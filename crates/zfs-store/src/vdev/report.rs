@@ -39,6 +39,8 @@ pub struct VdevReport {
     pub health: VdevHealth,
     /// Errors of a leaf; of a top-level vdev, blocks that could not be read.
     pub errors: Errors,
+    /// Of a leaf that was away for some groups: the copies of blocks, born then, that a check found it to lack.
+    pub lacking: u64,
     /// What it is made of.
     pub children: Vec<VdevReport>,
 }
@@ -108,6 +110,7 @@ fn of(config: &Vdev, leaves: &BTreeMap<u64, &Leaf>) -> VdevReport {
         path: config.path.clone(),
         health,
         errors: leaf.map_or(Errors::default(), |leaf| leaf.errors.get()),
+        lacking: leaf.map_or(0, |leaf| leaf.lacking.get()),
         children,
     }
 }

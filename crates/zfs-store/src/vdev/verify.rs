@@ -2,8 +2,9 @@
 //! all copies of what was moved from a removed vdev. One block here; many, in the order of their places, in
 //! [`in_order`].
 //!
-//! What is wrong is counted on the leaf, as when a read meets it; what could not be read likewise. Stale leaves are not
-//! checked: what they hold of the block is known to be old. Absent ones can't be.
+//! What is wrong is counted on the leaf, as when a read meets it; what could not be read likewise. A leaf that
+//! was away when the block was written may lack it, and is no more wrong than was known: what it lacks is counted apart. Leaves that are
+//! offline or faulted are not checked; absent ones can't be.
 //!
 //! A block without a checksum is compared with itself only: parity with data, in raidz.
 

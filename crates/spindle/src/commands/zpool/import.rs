@@ -11,6 +11,7 @@ mod one;
 pub use args::ImportArgs;
 
 use super::features::lacks_written;
+use super::lacking::Lacking;
 use super::opened::{devices, say_lacking};
 use super::reason::{Importable, Reason};
 use super::tree::{self, CLASSES, Devices, Naming};
@@ -39,6 +40,7 @@ const NAME_MIN: usize = 10;
 /// A pool as it is listed.
 struct Listed {
     health: VdevHealth,
+    lacking: Lacking,
     state: Option<State>,
     devices: Devices,
     version: u64,
@@ -184,6 +186,7 @@ fn listed(pools: &Pools, found: &Rc<FoundPool>) -> Listed {
         let (version, features) = (spa.uberblock().version, Vec::new());
         return Listed {
             health,
+            lacking: Lacking::of(&spa),
             state,
             devices,
             version,
@@ -199,8 +202,8 @@ fn listed(pools: &Pools, found: &Rc<FoundPool>) -> Listed {
         health.health = Health::Unavailable;
     }
     let features = unknown_features(found);
-    let (state, lacks_features) = (None, None);
-    Listed { health, state, devices, version, lacks_features, barred, holder, features }
+    let (state, lacks_features, lacking) = (None, None, Lacking::default());
+    Listed { health, lacking, state, devices, version, lacks_features, barred, holder, features }
 }
 
 /// The tree as labels have it.
@@ -217,6 +220,7 @@ fn write_pool(out: &mut String, found: &FoundPool, listed: &Listed) {
     let hosts = (found.number("hostid").unwrap_or(0), host_id());
     let importable = Importable {
         health: &listed.health,
+        lacks_data: listed.lacking.is_any(&listed.health),
         state: found.state,
         hosts,
         version: listed.version,
@@ -313,7 +317,9 @@ fn node(
     let (width_here, state) = (width.saturating_sub(depth), node_.health.name());
     let _ = write!(out, "\t{:depth$}{name:<width_here$}  {state}", "");
     let cause = node_.cause.filter(|cause| *cause != Cause::Spared);
-    let _ = writeln!(out, "{}", cause.map_or(String::new(), |cause| format!("  {}", cause.text())));
+    let cause = cause.map(|cause| cause.text().to_owned());
+    let notes = cause.into_iter().chain(listed.lacking.note(node_));
+    let _ = writeln!(out, "{}", notes.map(|note| format!("  {note}")).collect::<String>());
     for child in &node_.children {
         let apart = pool.is_some() && Class::of(&child.vdev) != Class::Normal;
         if !apart {

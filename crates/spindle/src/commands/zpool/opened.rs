@@ -1,5 +1,6 @@
 //! A pool with all that the commands show of it.
 
+use super::lacking::Lacking;
 use super::tree::Devices;
 use crate::output::{Failure, say};
 use attach::Error;
@@ -29,6 +30,8 @@ pub struct Opened {
     pub damaged: Vec<String>,
     /// How its vdevs are.
     pub health: VdevHealth,
+    /// What its leaves lack that were away.
+    pub lacking: Lacking,
     /// Why it is suspended, where who holds it says so.
     pub suspended: Option<Suspended>,
     /// Errors of its vdevs by their GUIDs, since somebody holds it: reads, writes, checksums.
@@ -146,7 +149,8 @@ impl Opened {
             Failure::failed(format!("cannot open '{}': {text}", found.name))
         };
         let (view, state, health, damaged) = done.map_err(failed)?;
-        Ok(Opened { spa, view, state, damaged, health, suspended, errors, devices, sizes })
+        let lacking = Lacking::of(&spa);
+        Ok(Opened { spa, view, state, damaged, health, lacking, suspended, errors, devices, sizes })
     }
 
     /// The pools that were named, or all; those that can't be had are said.

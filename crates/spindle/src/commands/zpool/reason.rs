@@ -47,6 +47,8 @@ pub enum Reason {
     Offline,
     /// A device was pulled out.
     Removed,
+    /// A device lacks what was written while it was away.
+    Lacking,
     /// It is of an old version.
     VersionOlder,
     /// Features are not enabled.
@@ -101,6 +103,9 @@ pub fn of_open(opened: &Opened) -> Reason {
     if let Some(reason) = of_devices(&opened.health) {
         return reason;
     }
+    if opened.lacking.is_any(&opened.health) {
+        return Reason::Lacking;
+    }
     let version = opened.spa.uberblock().version;
     let property = zfs::inspect::property::PoolProperty::find("compatibility");
     let compatibility = property.map(|property| opened.view.get(property, true).0);
@@ -119,6 +124,8 @@ pub fn of_open(opened: &Opened) -> Reason {
 pub struct Importable<'a> {
     /// How its vdevs are.
     pub health: &'a VdevHealth,
+    /// Whether a device that is there lacks what was written while it was away.
+    pub lacks_data: bool,
     /// How it was left.
     pub state: PoolState,
     /// The number of the host that had it last, and this host's.
@@ -151,6 +158,9 @@ impl Importable<'_> {
         }
         if let Some(reason) = self.barred {
             return reason;
+        }
+        if self.lacks_data {
+            return Reason::Lacking;
         }
         match self.version {
             VERSION_FEATURES
@@ -221,6 +231,11 @@ impl Reason {
                  the pool to continue functioning in a\n\tdegraded state.\n",
                 "Online the device using zpool online' or replace the device with\n\t'zpool replace'.\n",
             ),
+            Reason::Lacking => (
+                "One or more devices lack data that was written while they were away.\n",
+                "OpenZFS resilvers them when it imports the pool; Spindle can't yet.  Until\n\tthen the pool does not \
+                 survive the loss of the others.\n",
+            ),
             Reason::Resilvering => (
                 "One or more devices is currently being resilvered.  The pool will\n\tcontinue to function, \
                  possibly in a degraded state.\n",
@@ -282,6 +297,9 @@ impl Reason {
             }
             Reason::OtherHost => "The pool was last accessed by another system.\n",
             Reason::Faulted | Reason::FaultedTooMany => "One or more devices are faulted.\n",
+            Reason::Lacking => {
+                "One or more devices lack data that was written while they were away.\n"
+            }
             Reason::Resilvering | Reason::RebuildScrub => {
                 "One or more devices were being resilvered.\n"
             }
@@ -297,6 +315,10 @@ impl Reason {
             }
             (Health::Online, Reason::OtherHost) => {
                 "The pool can be imported using its name or numeric identifier and\n\tthe '-f' flag.\n"
+            }
+            (Health::Online, Reason::Lacking) => {
+                "The pool can be imported using its name or numeric identifier.  OpenZFS\n\tresilvers the devices then; \
+                 Spindle can't yet, and until then the pool\n\tdoes not survive the loss of the others.\n"
             }
             (Health::Online, _) => {
                 "The pool can be imported using its name or numeric identifier.\n"

@@ -6,7 +6,9 @@
 
 mod sharing;
 
+use super::lacking::Lacking;
 use super::opened;
+use super::reason::Reason;
 use super::tree::{self, Devices, Naming};
 use crate::commands::progress::BytesProgress;
 use crate::commands::zfs::json::put_bytes;
@@ -231,10 +233,24 @@ fn wrong_leaves(report: &[VdevReport]) -> usize {
     report.iter().map(wrong).sum()
 }
 
+/// Copies that leaves lack, by their GUIDs.
+fn lacking_of(report: &[VdevReport], into: &mut BTreeMap<u64, u64>) {
+    for vdev in report {
+        if vdev.lacking > 0 {
+            into.insert(vdev.guid, vdev.lacking);
+        }
+        lacking_of(&vdev.children, into);
+    }
+}
+
 /// The lines of the vdevs, as `zpool status` has them.
 struct Table<'a> {
     width: usize,
     errors: BTreeMap<u64, (u64, u64)>,
+    /// Copies that leaves lack.
+    copies: BTreeMap<u64, u64>,
+    /// Groups of which they do.
+    lacking: Lacking,
     devices: &'a Devices,
     naming: Naming,
 }
@@ -243,7 +259,7 @@ impl Table<'_> {
     fn line(&self, out: &mut String, name: &str, state: &str, depth: usize, counts: [&str; 3]) {
         let width = self.width.saturating_sub(depth);
         let [read, write, checksum] = counts;
-        let _ = writeln!(
+        let _ = write!(
             out,
             "\t{:depth$}{name:<width$}  {state:<8} {read:>5} {write:>5} {checksum:>5}",
             ""
@@ -258,6 +274,13 @@ impl Table<'_> {
         let (read, checksum) = self.errors.get(&node.vdev.guid).copied().unwrap_or_default();
         let (read, checksum) = (show::count(read), show::count(checksum));
         self.line(out, &name, node.health.name(), depth, [&read, "0", &checksum]);
+        if let Some(note) = self.lacking.note(node) {
+            let _ = write!(out, "  {note}");
+        }
+        if let Some(copies) = self.copies.get(&node.vdev.guid) {
+            let _ = write!(out, ", {copies} copies of blocks missing");
+        }
+        out.push('\n');
         node.children.iter().for_each(|child| self.vdev(out, child, depth + 2));
     }
 }
@@ -270,6 +293,7 @@ fn as_text(
 ) -> String {
     let About { spa, scrubbed, named, is_cut, took } = *about;
     let progress = scrubbed.progress;
+    let lacking = Lacking::of(spa);
     let seconds = took.as_secs_f64();
     let rate = show::bytes((progress.allocated as f64 / seconds.max(0.001)) as u64);
     let mut out = String::new();
@@ -285,6 +309,10 @@ fn as_text(
             printable::word(spa.name())
         );
     }
+    if lacking.is_any(health) {
+        let (status, action) = Reason::Lacking.of_open().unwrap_or_default();
+        let _ = write!(out, "status: {status}action: {action}");
+    }
     let _ = writeln!(
         out,
         "  scan: read-only scrub checked {} in {} blocks in {seconds:.1} s ({rate}/s), {} damaged",
@@ -294,11 +322,15 @@ fn as_text(
     );
     let naming = Naming { missing_by_guid: true, ..Naming::default() };
     let width = tree::width(health, Some(spa.name()), 0, devices, naming).max(NAME_MIN);
-    let mut table = Table { width, errors: BTreeMap::new(), devices, naming };
+    let (errors, copies) = Default::default();
+    let mut table = Table { width, errors, copies, lacking, devices, naming };
     errors_of(report, &mut table.errors);
+    lacking_of(report, &mut table.copies);
     out.push_str("config:\n\n");
     table.line(&mut out, "NAME", "STATE", 0, ["READ", "WRITE", "CKSUM"]);
+    out.push('\n');
     table.line(&mut out, &printable::word(spa.name()), health.health.name(), 0, ["0", "0", "0"]);
+    out.push('\n');
     health.children.iter().for_each(|top| table.vdev(&mut out, top, 2));
     out.push('\n');
     if scrubbed.is_whole() {
@@ -331,6 +363,7 @@ fn vdev_json(vdev: &VdevReport, names: &BTreeMap<u64, String>) -> Value {
         "state": state(vdev.health),
         "read_errors": vdev.errors.read,
         "checksum_errors": vdev.errors.checksum,
+        "missing_copies": vdev.lacking,
         "vdevs": children,
     })
 }

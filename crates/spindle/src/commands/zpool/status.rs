@@ -233,7 +233,7 @@ fn as_text(out: &mut String, one: &Opened, reason: Reason, form: &Form<'_>) {
 
 impl Opened {
     fn rows(&self) -> Rows<'_> {
-        Rows { devices: &self.devices, errors: &self.errors }
+        Rows { devices: &self.devices, errors: &self.errors, lacking: &self.lacking }
     }
 }
 
@@ -517,6 +517,9 @@ fn node_json(
     let names = ["read_errors", "write_errors", "checksum_errors"];
     for (name, errors) in names.into_iter().zip(errors_of(one, node)) {
         object.insert(name.to_owned(), count(errors, form));
+    }
+    if let Some(groups) = one.lacking.as_json(node) {
+        object.insert("lacks_groups".to_owned(), groups);
     }
     if node.children.is_empty() {
         object.insert("slow_ios".to_owned(), count(0, form));

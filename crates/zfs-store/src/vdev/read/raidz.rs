@@ -35,7 +35,7 @@ use stdx::ByteCount;
 /// Combinations of suspects that are tried for one block: all of three among 72 children.
 pub(crate) const COMBINATIONS_MAX: usize = 1 << 16;
 /// Bytes by which the scratch area lies before the data area: 3.5 MiB, the room for a boot loader.
-const SCRATCH_BYTES: u64 = 7 << 19;
+pub(in crate::vdev) const SCRATCH_BYTES: u64 = 7 << 19;
 
 /// A piece of a block.
 #[derive(Clone)]

@@ -31,13 +31,28 @@ impl Mirror {
             }
         }
         for leaf in stale {
-            if good.is_some() {
-                break;
+            let was_away = leaf.was_away(ask.birth);
+            if good.is_some() && !was_away {
+                continue;
             }
-            match leaf.read(at, size, ask.class).await {
-                Ok(bytes) if ask.holds(&bytes).await => good = Some(bytes),
-                Ok(_) => failure = Failure::Checksum,
-                Err(kind) => failure = failure.or(Failure::Io(kind)),
+            let bytes = match leaf.read(at, size, ask.class).await {
+                Ok(bytes) => bytes,
+                Err(kind) => {
+                    failure = failure.or(Failure::Io(kind));
+                    continue;
+                }
+            };
+            let is_right = match &good {
+                Some(good) => good.bytes()[..ask.size] == bytes.bytes()[..ask.size],
+                None => ask.holds(&bytes).await,
+            };
+            if is_right {
+                good.get_or_insert(bytes);
+                continue;
+            }
+            failure = Failure::Checksum;
+            if was_away && !ask.may_be_wrong() {
+                leaf.lacks_copy();
             }
         }
         good.ok_or(failure)

@@ -8,7 +8,7 @@ use crate::expected::Expected;
 use crate::vdev::ask::{Ask, Failure};
 use crate::vdev::leaf::on_device;
 use crate::vdev::raidz::map::Map;
-use crate::vdev::read::raidz::{Cell, Pieces, Reading};
+use crate::vdev::read::raidz::{Cell, Pieces, Reading, SCRATCH_BYTES};
 use crate::vdev::striped::{Striped, Suspects, parities_of};
 use rt::{SgList, WorkKind};
 use std::sync::Arc;
@@ -35,11 +35,50 @@ impl Striped {
             },
         };
         reading.check_twins().await;
+        reading.check_away(&block).await;
         Ok(block)
     }
 }
 
 impl Reading<'_> {
+    /// Counts the pieces of the block that leaves lack which were away when it was written.
+    async fn check_away(&self, block: &SgList) {
+        let mut away = Vec::new();
+        for (number, row) in self.map.rows.iter().enumerate() {
+            for (place, column) in row.columns.iter().enumerate().filter(|(_, one)| one.len > 0) {
+                let (_, stale) =
+                    self.striped.children[column.child].candidates(column.at, self.ask.birth);
+                let leaves = stale.into_iter().filter(|leaf| leaf.was_away(self.ask.birth));
+                away.extend(leaves.map(|leaf| (number, place, leaf)));
+            }
+        }
+        if away.is_empty() {
+            return;
+        }
+        let block = block.to_vec();
+        for (number, place, leaf) in away {
+            let row = &self.map.rows[number];
+            let column = row.columns[place];
+            let at = on_device(column.at);
+            let at = if row.scratch { at - SCRATCH_BYTES } else { at };
+            let Ok(found) = leaf.read(at, column.len, self.ask.class).await else { continue };
+            let data: Vec<&[u8]> = row.columns[self.map.parity..]
+                .iter()
+                .map(|column| &block[column.block_at..column.block_at + column.len])
+                .collect();
+            let is_right = match place.checked_sub(self.map.parity) {
+                Some(place) => found.bytes() == data[place],
+                None => {
+                    let len = row.columns.first().map_or(0, |column| column.len);
+                    parities_of(&data, self.map.parity, len)[place][..] == *found.bytes()
+                }
+            };
+            if !is_right {
+                leaf.lacks_copy();
+            }
+        }
+    }
+
     /// The block, if all its pieces are there and right.
     async fn all_right(&self) -> Option<SgList> {
         let pieces = self.pieces();

@@ -1,5 +1,6 @@
 //! The status of a pool as who holds it tells it, where nobody else can: its devices can't be reached, or too few to open it.
 
+use crate::commands::zpool::lacking::Lacking;
 use super::rows::{Form, Rows, count, head, troubles, troubles_json, vdev};
 use crate::commands::zfs::json;
 use crate::commands::zpool::reason::Reason;
@@ -57,7 +58,9 @@ impl HeldPool<'_> {
         let _ = write!(out, "  pool: {name}\n state: {}\n", self.state());
         troubles(out, self.reason());
         head(out, form);
-        let rows = Rows { devices: &self.devices, errors: &self.errors };
+        // Of what leaves lack who holds the pool says nothing.
+        let lacking = Lacking::default();
+        let rows = Rows { devices: &self.devices, errors: &self.errors, lacking: &lacking };
         vdev(out, rows, &self.health, Some(&self.picture.name), 0, form);
         for (of, name) in CLASSES {
             let tops = tree::of_class(&self.health, of);

@@ -1,6 +1,7 @@
 //! Rows of vdevs, and what is the matter with a pool: what the status of each pool has, whoever tells of it.
 
 use crate::commands::zfs::json;
+use crate::commands::zpool::lacking::Lacking;
 use crate::commands::zpool::reason::Reason;
 use crate::commands::zpool::tree::{self, Devices, Naming};
 use crate::printable;
@@ -61,6 +62,7 @@ pub(super) fn head(out: &mut String, form: &Form<'_>) {
 pub(super) struct Rows<'a> {
     pub(super) devices: &'a Devices,
     pub(super) errors: &'a BTreeMap<u64, [u64; 3]>,
+    pub(super) lacking: &'a Lacking,
 }
 
 /// A vdev and what is below it; the root by the name of its `pool`.
@@ -96,6 +98,9 @@ pub(super) fn vdev(
             let _ = write!(out, "  {}", cause.text());
         }
         _ => {}
+    }
+    if let Some(note) = rows.lacking.note(node) {
+        let _ = write!(out, "  {note}");
     }
     let says = |name| node.vdev.other_number(name) == Some(1);
     if says("removing") {
