@@ -160,6 +160,13 @@ pub enum Event {
     NotExported {
         pool: String,
     },
+    /// The newest group can't be opened, and an older one is read.
+    OlderGroup {
+        pool: String,
+        txg: u64,
+        newest: u64,
+        seconds: u64,
+    },
     ActivityCheck {
         pool: String,
         seconds: u64,
@@ -400,6 +407,11 @@ impl fmt::Display for Event {
             Event::ReadBesideHolder { pool, process, what } => write!(
                 f,
                 "{pool} is held by process {process} ({what}): what is shown is as of its last transaction group"
+            ),
+            Event::OlderGroup { pool, txg, newest, seconds } => write!(
+                f,
+                "the newest transaction group {newest} of pool '{pool}' can't be opened: group {txg} is read, and the last {seconds} s of what was \
+                 written are lacking"
             ),
             Event::NotExported { pool } => write!(
                 f,

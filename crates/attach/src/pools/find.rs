@@ -470,7 +470,15 @@ impl Pools {
         if found.state == PoolState::Active && !is_rewound {
             self.tell_not_exported(found);
         }
-        Ok(self.try_open(found)?)
+        let spa = self.try_open(found)?;
+        if !is_rewound && !spa.is_newest() {
+            let uberblock = spa.uberblock();
+            let newest = found.uberblocks().into_iter().next().unwrap_or_else(|| uberblock.clone());
+            let seconds = newest.timestamp.saturating_sub(uberblock.timestamp);
+            let (pool, txg, newest) = (found.name.clone(), uberblock.txg, newest.txg);
+            self.disks.context().tell(Event::OlderGroup { pool, txg, newest, seconds });
+        }
+        Ok(spa)
     }
 
     /// Opens a pool for reading, without a word.
