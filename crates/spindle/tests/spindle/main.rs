@@ -31,6 +31,7 @@ mod moved_mounts;
 mod nbd_client;
 mod not_ours;
 mod pitfalls;
+mod pool_damage;
 mod pool_devices;
 #[path = "support/pools.rs"]
 mod pools;

@@ -94,7 +94,7 @@ impl Catalog {
         if node.kind != Kind::FileSystem {
             return Ok(None);
         }
-        let Some(table) = table(&node.objset, account).await? else {
+        let Some(table) = table(node.objset()?, account).await? else {
             return Ok(account.is_quota.then_some(0));
         };
         let name = key(id, account.is_objects && !account.is_quota);

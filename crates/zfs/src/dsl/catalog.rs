@@ -49,17 +49,30 @@ pub struct Node {
     pub directory: Directory,
     /// Its file system or volume.
     pub head: Dataset,
-    /// Which of both.
+    /// Which of both; a file system where that can't be told, since its [content can't be had](Node::damage).
     pub kind: Kind,
     /// What is set for it.
     pub set: Vec<Effective>,
     stored: Vec<Stored>,
-    pub(super) objset: Objset,
+    objset: Result<Objset, ZfsError>,
     /// Bytes that it could still take.
     available: u64,
 }
 
 impl Node {
+    /// What it holds.
+    ///
+    /// # Errors
+    /// It can't be had.
+    pub(super) fn objset(&self) -> Result<&Objset, ZfsError> {
+        self.objset.as_ref().map_err(Clone::clone)
+    }
+
+    /// Why what it holds can't be had; nothing where it can.
+    pub fn damage(&self) -> Option<&ZfsError> {
+        self.objset.as_ref().err()
+    }
+
     /// Where it is mounted by itself: a path, or `legacy` or `none`.
     pub fn mountpoint(&self) -> String {
         mountpoint::of(&self.directory.name, &self.set).0
@@ -120,6 +133,12 @@ impl Catalog {
     /// It can't be had.
     #[boxed(?Send)]
     pub async fn root(&self) -> Result<Rc<Node>, ZfsError> {
+        let root = self.top().await?;
+        root.objset()?;
+        Ok(root)
+    }
+
+    async fn top(&self) -> Result<Rc<Node>, ZfsError> {
         let root = self.dsl.root().await?;
         let (number, found) = (root.number, self.node(root, None).await?);
         found.ok_or_else(|| self.dsl.mos().wrong(number, Problem::NoEntry("head dataset")))
@@ -128,11 +147,24 @@ impl Catalog {
     /// The node of a name without `@` or `#`; nothing where there is none.
     ///
     /// # Errors
-    /// Something on the way can't be had.
+    /// It can't be had, or something on the way to it.
     #[boxed(?Send)]
     pub async fn find(&self, name: &str) -> Result<Option<Rc<Node>>, ZfsError> {
+        let found = self.find_damaged(name).await?;
+        if let Some(node) = &found {
+            node.objset()?;
+        }
+        Ok(found)
+    }
+
+    /// The same, also where what it holds [can't be had](Node::damage).
+    ///
+    /// # Errors
+    /// Something on the way can't be had.
+    #[boxed(?Send)]
+    pub async fn find_damaged(&self, name: &str) -> Result<Option<Rc<Node>>, ZfsError> {
         let mut parts = name.split('/');
-        let mut node = self.root().await?;
+        let mut node = self.top().await?;
         if parts.next() != Some(node.directory.name.as_str()) {
             return Ok(None);
         }
@@ -163,9 +195,35 @@ impl Catalog {
         let mut children = Vec::new();
         for (name, number) in self.dsl.children(&of.directory).await? {
             let directory = self.dsl.child(&of.directory, &name, number).await?;
-            children.extend(self.node(directory, Some(of)).await?);
+            if let Some(child) = self.node(directory, Some(of)).await? {
+                child.objset()?;
+                children.push(child);
+            }
         }
         Ok(children)
+    }
+
+    /// The same, with those whose [content can't be had](Node::damage), and beside them the names of those of which nothing can.
+    ///
+    /// # Errors
+    /// The table of names can't be had.
+    #[boxed(?Send)]
+    pub async fn children_and_damaged(
+        &self,
+        of: &Rc<Node>,
+    ) -> Result<(Vec<Rc<Node>>, Vec<(String, ZfsError)>), ZfsError> {
+        let (mut children, mut damaged) = (Vec::new(), Vec::new());
+        for (name, number) in self.dsl.children(&of.directory).await? {
+            let child = match self.dsl.child(&of.directory, &name, number).await {
+                Ok(directory) => self.node(directory, Some(of)).await,
+                Err(error) => Err(error),
+            };
+            match child {
+                Ok(child) => children.extend(child),
+                Err(error) => damaged.push((format!("{}/{name}", of.directory.name), error)),
+            }
+        }
+        Ok((children, damaged))
     }
 
     async fn node(
@@ -180,14 +238,17 @@ impl Catalog {
         let stored = self.dsl.stored(&directory).await?;
         let from = above.map(|node| (node.directory.name.as_str(), node.set.as_slice()));
         let set = effective::of_directory(&stored, from);
-        let objset = self.objset(&head).await?;
-        let kind = match objset.root().kind {
-            ObjsetKind::Volume => Kind::Volume,
+        let objset = self.objset(&head).await;
+        let kind = match &objset {
+            Ok(objset) if objset.root().kind == ObjsetKind::Volume => Kind::Volume,
             _ => Kind::FileSystem,
         };
         let available = self.directory_available(&directory, above.map(|node| node.available));
         let node = Rc::new(Node { directory, head, kind, set, stored, objset, available });
-        self.nodes.borrow_mut().insert(node.directory.number, Rc::clone(&node));
+        // What can't be had now is looked for again.
+        if node.damage().is_none() {
+            self.nodes.borrow_mut().insert(node.directory.number, Rc::clone(&node));
+        }
         Ok(Some(node))
     }
 
@@ -271,7 +332,7 @@ impl Catalog {
             view.texts.insert("origin", self.dataset_name(directory.origin).await?);
         }
         self.add_dataset(&mut view, &node.head, &node.directory).await?;
-        self.add_content(&mut view, &node.objset).await?;
+        self.add_content(&mut view, node.objset()?).await?;
         Ok(view)
     }
 

@@ -47,7 +47,8 @@ pub(super) struct FoundLog {
     pub(super) blocks: Vec<BlockPointer>,
 }
 
-/// The logs of all datasets, each with what is to be replayed; up to where a device is missing, if that is what is left.
+/// The logs of all datasets, each with what is to be replayed; up to where a device is missing, if that is what is left. Datasets that are
+/// damaged have none, as in OpenZFS (`zil_claim`).
 ///
 /// # Errors
 /// One can't be had, as a whole.
@@ -58,7 +59,14 @@ pub(super) async fn find(spa: &Spa, may_be_cut: bool) -> Result<Vec<FoundLog>, Z
     let mut found = Vec::new();
     for directory in dsl.below(dsl.root().await?).await? {
         let Some(head) = dsl.head(&directory).await? else { continue };
-        let objset = spa.objset(&directory, &head).await?;
+        let objset = match spa.objset(&directory, &head).await {
+            Ok(objset) => objset,
+            // Nobody gets at a log whose dataset is damaged, and the pool is written without it.
+            Err(error) if error.is_of_devices() || error.lacks_device() || error.needs_key() => {
+                return Err(error);
+            }
+            Err(_) => continue,
+        };
         let header = objset.root().zil.clone();
         if header.log.is_hole() {
             continue;

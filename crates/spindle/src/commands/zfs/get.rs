@@ -218,7 +218,7 @@ pub fn run(args: &GetArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
             }
         }
     }
-    selection.fill(&pools, &fields)?;
+    selection.fill(&pools, &fields);
     selection.sort(&[]);
     let clock = clock::local();
     let style = Style { literal: args.form.literal || args.form.numbers, clock: &clock };
@@ -251,7 +251,7 @@ pub fn run(args: &GetArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
         object.insert("datasets".to_owned(), Value::Object(datasets));
         print_json(&json::line(object))?;
     }
-    match selection.failed {
+    match selection.failed || selection.damaged {
         true => Err(Failure::said()),
         false => Ok(()),
     }

@@ -105,12 +105,12 @@ pub fn run(args: &ListArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
         (wanted.recursive, wanted.depth) = (true, Some(1));
     }
     let (pools, mut selection) = Selection::find(place, &args.names, wanted)?;
-    selection.fill(&pools, &fields)?;
+    selection.fill(&pools, &fields);
     selection.sort(&sort);
     let clock = clock::local();
     let style = Style { literal: args.form.literal || args.form.numbers, clock: &clock };
     if args.form.json {
-        if selection.chosen.is_empty() && !selection.failed {
+        if selection.chosen.is_empty() && !selection.failed && !selection.damaged {
             say("no datasets available");
             say_others_than_pools(pools.disks(), place.devices);
         }
@@ -132,12 +132,16 @@ pub fn run(args: &ListArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
         }
     } else {
         print(&table(&fields, &selection.chosen, args.form.scripted, style))?;
-        if selection.chosen.is_empty() && !selection.failed && !args.form.scripted {
+        if selection.chosen.is_empty()
+            && !selection.failed
+            && !selection.damaged
+            && !args.form.scripted
+        {
             say("no datasets available");
             say_others_than_pools(pools.disks(), place.devices);
         }
     }
-    match selection.failed {
+    match selection.failed || selection.damaged {
         true => Err(Failure::said()),
         false => refuse_denied(pools.disks().context()),
     }

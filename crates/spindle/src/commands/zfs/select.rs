@@ -11,6 +11,7 @@
 
 use super::shown::Field;
 use crate::output::{Failure, say};
+use crate::printable;
 use attach::Error;
 use attach::pools::running::client;
 use attach::pools::{PoolPlace, Pools, check_name, pool_of};
@@ -58,6 +59,8 @@ pub struct Selection {
     pub chosen: Vec<Chosen>,
     /// Whether a name was not found, or a pool not opened; that was said.
     pub failed: bool,
+    /// Whether some could not be had beside those that are there; that was said.
+    pub damaged: bool,
 }
 
 /// A property to sort by.
@@ -105,7 +108,7 @@ impl Selection {
         wanted: Wanted,
     ) -> Result<(Pools, Selection), Failure> {
         let pools = Pools::find(place)?;
-        let mut selection = Selection { chosen: Vec::new(), failed: false };
+        let mut selection = Selection { chosen: Vec::new(), failed: false, damaged: false };
         let mut open: Vec<Open> = Vec::new();
         let all: Vec<String> = match names {
             [] => pools.living().map(|pool| pool.guid.to_string()).collect(),
@@ -129,7 +132,7 @@ impl Selection {
     }
 
     fn add(
-        &self,
+        &mut self,
         pools: &Pools,
         open: &mut Vec<Open>,
         name: &str,
@@ -176,7 +179,10 @@ impl Selection {
         let called = full.clone();
         let failed = |error: ZfsError| Failure::failed(format!("cannot open '{full}': {error}"));
         match pools.wait(async move { walk.from(&called).await }).map_err(failed)? {
-            Found::These(chosen) => Ok(chosen),
+            Found::These(Below { chosen, damaged }) => {
+                damaged.iter().for_each(|(name, error)| self.say_damaged(name, error));
+                Ok(chosen)
+            }
             Found::Nothing => Err(Error::NoDataset { name: full }.into()),
             Found::OtherKind => Err(Failure::failed(format!(
                 "cannot open '{full}': operation not applicable to datasets of this type"
@@ -184,14 +190,17 @@ impl Selection {
         }
     }
 
-    /// Works out the fields that must be looked up, for each dataset.
-    ///
-    /// # Errors
-    /// One can't be had.
-    pub fn fill(&mut self, pools: &Pools, fields: &[Field]) -> Result<(), Failure> {
+    fn say_damaged(&mut self, name: &str, error: &ZfsError) {
+        say(&format!("spindle: cannot open '{}': {error}", printable::word(name)));
+        self.damaged = true;
+    }
+
+    /// Works out the fields that must be looked up, for each dataset. Those that can't be are said, and left out.
+    pub fn fill(&mut self, pools: &Pools, fields: &[Field]) {
         if fields.iter().any(|field| field.name() == "mounted") {
             self.fill_mounted(pools);
         }
+        let mut damaged = Vec::new();
         for chosen in &mut self.chosen {
             let (catalog, node) = (Rc::clone(&chosen.catalog), Rc::clone(&chosen.node));
             let (fields, kind) = (fields.to_vec(), chosen.view.kind);
@@ -202,11 +211,12 @@ impl Selection {
                 }
                 Ok::<_, ZfsError>(numbers)
             });
-            let name = &chosen.view.name;
-            let failed = |error| Failure::failed(format!("cannot open '{name}': {error}"));
-            chosen.looked_up = numbers.map_err(failed)?;
+            match numbers {
+                Ok(numbers) => chosen.looked_up = numbers,
+                Err(error) => damaged.push((chosen.view.name.clone(), error)),
+            }
         }
-        Ok(())
+        damaged.iter().for_each(|(name, error)| self.say_damaged(name, error));
     }
 
     /// What is mounted is known to who holds a pool. One that doesn't say leaves it at no.
@@ -261,9 +271,17 @@ struct Walk {
 }
 
 enum Found {
-    These(Vec<Chosen>),
+    These(Below),
     Nothing,
     OtherKind,
+}
+
+/// What lies at and below a name.
+#[derive(Default)]
+struct Below {
+    chosen: Vec<Chosen>,
+    /// Names of what can't be had, and why.
+    damaged: Vec<(String, ZfsError)>,
 }
 
 impl Walk {
@@ -274,8 +292,12 @@ impl Walk {
 
     async fn from(&self, name: &str) -> Result<Found, ZfsError> {
         let path = name.split(['@', '#']).next().unwrap_or(name);
-        let Some(node) = self.catalog.find(path).await? else { return Ok(Found::Nothing) };
+        let node = self.catalog.find_damaged(path).await?;
+        let Some(node) = node else { return Ok(Found::Nothing) };
         if path == name {
+            if let Some(error) = node.damage().filter(|_| !self.recursive) {
+                return Err(error.clone());
+            }
             if !self.allowed.has(node.kind.kinds()) {
                 return Ok(Found::OtherKind);
             }
@@ -297,48 +319,77 @@ impl Walk {
             }
         };
         Ok(match view {
-            Some(view) => Found::These(vec![self.chosen(&node, view)]),
+            Some(view) => {
+                let chosen = vec![self.chosen(&node, view)];
+                Found::These(Below { chosen, damaged: Vec::new() })
+            }
             None => Found::Nothing,
         })
     }
 
-    async fn below(&self, top: Rc<Node>) -> Result<Vec<Chosen>, ZfsError> {
-        let mut found = Vec::new();
+    async fn below(&self, top: Rc<Node>) -> Result<Below, ZfsError> {
+        let mut found = Below::default();
         let mut waiting = vec![Step::Node(0, top)];
         while let Some(step) = waiting.pop() {
             let (depth, node) = match step {
                 Step::Node(depth, node) => (depth, node),
                 Step::After(node) => {
-                    self.add_after(&mut found, &node).await?;
+                    self.add_after(&mut found, &node).await;
                     continue;
                 }
             };
             if self.kinds.has(node.kind.kinds()) {
-                found.push(self.chosen(&node, self.catalog.view(&node).await?));
+                match self.catalog.view(&node).await {
+                    Ok(view) => found.chosen.push(self.chosen(&node, view)),
+                    Err(error) => found.damaged.push((node.directory.name.clone(), error)),
+                }
             }
             if !self.recursive || depth >= self.depth {
                 continue;
             }
             waiting.push(Step::After(Rc::clone(&node)));
             if node.kind == Kind::FileSystem {
-                let children = self.catalog.children(&node).await?.into_iter().rev();
-                waiting.extend(children.map(|child| Step::Node(depth + 1, child)));
+                match self.catalog.children_and_damaged(&node).await {
+                    Ok((children, damaged)) => {
+                        let children = children.into_iter().rev();
+                        waiting.extend(children.map(|child| Step::Node(depth + 1, child)));
+                        found.damaged.extend(damaged);
+                    }
+                    Err(error) => {
+                        let name = format!("{}/...", node.directory.name);
+                        found.damaged.push((name, error));
+                    }
+                }
             }
         }
         Ok(found)
     }
 
     /// What comes after all below a node: its snapshots and bookmarks.
-    async fn add_after(&self, found: &mut Vec<Chosen>, node: &Rc<Node>) -> Result<(), ZfsError> {
+    async fn add_after(&self, found: &mut Below, node: &Rc<Node>) {
+        let name = &node.directory.name;
         if self.kinds.has(Kinds::SNAPSHOT) {
-            let snapshots = self.catalog.snapshots(node).await?;
-            found.extend(snapshots.into_iter().map(|view| self.chosen(node, view)));
+            match self.catalog.dsl().snapshots(&node.head).await {
+                Ok(snapshots) => {
+                    for snapshot in snapshots {
+                        let name = snapshot.name.clone();
+                        match self.catalog.snapshot(node, snapshot).await {
+                            Ok(view) => found.chosen.push(self.chosen(node, view)),
+                            Err(error) => found.damaged.push((name, error)),
+                        }
+                    }
+                }
+                Err(error) => found.damaged.push((format!("{name}@..."), error)),
+            }
         }
         if self.kinds.has(Kinds::BOOKMARK) {
-            let marks = self.catalog.bookmarks(node).await?;
-            found.extend(marks.into_iter().map(|view| self.chosen(node, view)));
+            match self.catalog.bookmarks(node).await {
+                Ok(marks) => {
+                    found.chosen.extend(marks.into_iter().map(|view| self.chosen(node, view)));
+                }
+                Err(error) => found.damaged.push((format!("{name}#..."), error)),
+            }
         }
-        Ok(())
     }
 }
 

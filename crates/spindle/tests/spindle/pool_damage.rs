@@ -1,0 +1,204 @@
+//! Pools of which something is lacking or damaged, and what the commands make of it.
+//!
+//! What could break: a device that came back without what was written meanwhile, and is told to be whole; a copy that is told to be
+//! missing and is there; one damaged dataset that keeps all others from being listed, made or destroyed; an older group read in
+//! silence.
+
+use crate::pools;
+
+use attach::Events;
+use attach::disks::Disks;
+use attach::pools::Pools;
+use pools::{add_disks, done, printed_and_said, refused, run};
+use serde_json::Value;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use tempfile::TempDir;
+use zfs::spa::OpenOptions;
+use zfs_format::block_pointer::BlockPointer;
+
+const DISK: u64 = 80 << 20;
+const DATA_START: u64 = 4 << 20;
+const STATUS: &str =
+    "status: One or more devices lack data that was written while they were away.\n";
+
+fn folder(names: &[&str]) -> TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::create_dir(folder.path().join("disks")).expect("a folder");
+    add_disks(&folder.path().join("disks"), names, DISK);
+    fs::write(folder.path().join("file"), noise(3 << 20)).expect("a file");
+    folder
+}
+
+fn noise(len: usize) -> Vec<u8> {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut byte = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 56) as u8
+    };
+    (0..len).map(|_| byte()).collect()
+}
+
+/// A pool `w` of a vdev of this kind, the last of whose disks was away while `w/new` was written.
+fn with_stale_leaf(kind: &str, names: &[&str]) -> TempDir {
+    let folder = folder(names);
+    let at = folder.path();
+    let disks: Vec<String> = names.iter().map(|name| format!("disks/{name}")).collect();
+    let disks: Vec<&str> = disks.iter().map(String::as_str).collect();
+    done(at, &[&["zpool", "create", "w", kind][..], &disks].concat());
+    done(at, &["zfs", "create", "w/before"]);
+    done(at, &["zfs", "cp", "file", "w/before:/"]);
+    assert_eq!(done(at, &["zpool", "status", "-x"]), "all pools are healthy\n");
+    let scrubbed = done(at, &["zpool", "scrub", "--read-only", "w"]);
+    assert!(!scrubbed.contains("lack") && !scrubbed.contains("missing"), "{scrubbed}");
+    let last = disks[disks.len() - 1];
+    fs::rename(at.join(last), at.join("away")).expect("it is away");
+    done(at, &["zfs", "create", "w/new"]);
+    done(at, &["zfs", "cp", "file", "w/new:/"]);
+    fs::rename(at.join("away"), at.join(last)).expect("it is back");
+    folder
+}
+
+fn json(at: &Path, arguments: &[&str]) -> Value {
+    serde_json::from_str(&done(at, arguments)).expect("JSON")
+}
+
+/// Copies that a check found to be missing, by device.
+fn missing_copies(at: &Path) -> Vec<u64> {
+    let scrubbed = json(at, &["zpool", "scrub", "--read-only", "-j", "w"]);
+    assert_eq!(scrubbed["damaged_blocks"], 0, "{scrubbed}");
+    let leaves = scrubbed["vdevs"][0]["vdevs"].as_array().expect("devices");
+    let number = |leaf: &Value, name: &str| leaf[name].as_u64().expect("a number");
+    assert!(leaves.iter().all(|leaf| number(leaf, "checksum_errors") == 0), "{scrubbed}");
+    leaves.iter().map(|leaf| number(leaf, "missing_copies")).collect()
+}
+
+#[test]
+fn a_leaf_that_came_back_stale_is_told_and_its_missing_copies_are_counted() {
+    let folder = with_stale_leaf("mirror", &["a", "b"]);
+    let at = folder.path();
+    for arguments in [&["zpool", "status", "-x"][..], &["zpool", "status", "w"]] {
+        let status = done(at, arguments);
+        assert!(status.contains(" state: ONLINE\n") && status.contains(STATUS), "{status}");
+        assert!(status.contains("does not survive the loss of the others"), "{status}");
+        let noted = status.lines().filter(|line| line.contains("  lacks data of groups "));
+        let noted: Vec<&str> = noted.collect();
+        assert!(noted.len() == 1 && noted[0].trim().starts_with("b "), "{status}");
+    }
+    let status = json(at, &["zpool", "status", "-j", "--json-int", "-x"]);
+    let text = status.to_string();
+    assert_eq!(text.matches("lacks_groups").count(), 1, "{text}");
+    assert!(text.contains("lack data that was written"), "{text}");
+    done(at, &["zpool", "export", "w"]);
+    let listed = done(at, &["zpool", "import"]);
+    assert!(listed.contains(STATUS) && listed.contains("  lacks data of groups "), "{listed}");
+    let scrubbed = done(at, &["zpool", "scrub", "--read-only", "w"]);
+    let noted = scrubbed.lines().filter(|line| line.contains(" copies of blocks missing"));
+    let noted: Vec<&str> = noted.collect();
+    assert!(noted.len() == 1 && noted[0].trim().starts_with("b "), "{scrubbed}");
+    let counts = missing_copies(at);
+    // The file alone has 24 blocks.
+    assert!(counts[0] == 0 && counts[1] >= 24, "{counts:?}");
+    // Nothing is missing that is there, whatever the pool says of it.
+    let whole = fs::read(at.join("disks/a")).expect("it is read");
+    let disk = File::options().write(true).open(at.join("disks/b")).expect("a disk");
+    let end = whole.len() - (512 << 10);
+    disk.write_all_at(&whole[DATA_START as usize..end], DATA_START).expect("written");
+    assert_eq!(missing_copies(at), [0, 0]);
+}
+
+#[test]
+fn columns_that_a_leaf_of_a_raidz_lacks_are_counted_on_it() {
+    let folder = with_stale_leaf("raidz", &["a", "b", "c"]);
+    let at = folder.path();
+    assert!(done(at, &["zpool", "status", "-x"]).contains(STATUS));
+    let counts = missing_copies(at);
+    assert!(counts[0] == 0 && counts[1] == 0 && counts[2] >= 24, "{counts:?}");
+    for name in ["a", "b", "c"] {
+        let away = at.join("away");
+        fs::rename(at.join("disks").join(name), &away).expect("it is away");
+        let read = run(at, &["zfs", "cat", "w/new:file"]);
+        assert_eq!(read.status.success(), name == "c", "{name}");
+        fs::rename(&away, at.join("disks").join(name)).expect("it is back");
+    }
+}
+
+/// Destroys a block on all disks.
+fn destroy(at: &Path, names: &[&str], block: &BlockPointer) {
+    for name in names {
+        let disk = File::options().write(true).open(at.join("disks").join(name)).expect("a disk");
+        for place in block.dvas() {
+            disk.write_all_at(&[0x5a; 512], place.offset() + DATA_START).expect("written");
+        }
+    }
+}
+
+fn pools_at(at: &Path) -> Pools {
+    let disks = Disks::open(&Events::unheard(), &[at.join("disks")]).expect("they open");
+    Pools::over(disks, OpenOptions::default())
+}
+
+#[test]
+fn one_damaged_dataset_keeps_nobody_from_the_others() {
+    let folder = folder(&["a", "b"]);
+    let at = folder.path();
+    done(at, &["zpool", "create", "tank", "mirror", "disks/a", "disks/b"]);
+    for name in ["tank/no", "tank/no/below", "tank/other", "tank/yes"] {
+        done(at, &["zfs", "create", name]);
+    }
+    done(at, &["zfs", "snapshot", "tank/yes@a"]);
+    done(at, &["zpool", "export", "tank"]);
+    {
+        let pools = pools_at(at);
+        let spa = pools.open("tank").expect("it opens");
+        let (_, dataset) = pools.dataset(&spa, "tank/no").expect("it is there");
+        destroy(at, &["a", "b"], &dataset.head.pointer);
+    }
+    for arguments in [
+        &["zfs", "list", "-H", "-o", "name"][..],
+        &["zfs", "list", "-H", "-r", "-o", "name", "tank"],
+        &["zfs", "get", "-H", "-r", "-t", "filesystem", "-o", "name", "used", "tank"],
+    ] {
+        let output = run(at, arguments);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {said}");
+        let printed = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(printed, "tank\ntank/no/below\ntank/other\ntank/yes\n", "{said}");
+        assert_eq!(said.matches("cannot open").count(), 1, "{said}");
+        assert!(said.contains("cannot open 'tank/no': objset "), "{said}");
+    }
+    let output = run(at, &["zfs", "list", "-j", "-r", "tank"]);
+    let listed: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert!(listed["datasets"]["tank/yes"].is_object(), "{listed}");
+    assert_eq!(output.status.code(), Some(1));
+    refused(at, &["zfs", "list", "tank/no"], "cannot open 'tank/no': objset ");
+    assert_eq!(done(at, &["zfs", "list", "-H", "-o", "name", "tank/yes"]), "tank/yes\n");
+    done(at, &["zfs", "create", "tank/x"]);
+    done(at, &["zfs", "snapshot", "tank/x@a"]);
+    done(at, &["zfs", "destroy", "tank/other"]);
+    done(at, &["zfs", "cp", "file", "tank/x:/"]);
+    done(at, &["zpool", "destroy", "tank"]);
+    assert!(!done(at, &["zpool", "list", "-H"]).contains("tank"));
+}
+
+#[test]
+fn who_reads_an_older_group_is_told() {
+    let folder = folder(&["a"]);
+    let at = folder.path();
+    done(at, &["zpool", "create", "tank", "disks/a"]);
+    done(at, &["zfs", "create", "tank/x"]);
+    let (_, said) = printed_and_said(at, &["zfs", "list"]);
+    assert!(!said.contains("is read"), "{said}");
+    let newest = {
+        let pools = pools_at(at);
+        let spa = pools.open("tank").expect("it opens");
+        destroy(at, &["a"], &spa.uberblock().root);
+        spa.uberblock().txg
+    };
+    for arguments in [&["zfs", "list"][..], &["zpool", "status"]] {
+        let (_, said) = printed_and_said(at, arguments);
+        let note = format!("the newest transaction group {newest} of pool 'tank' can't be opened");
+        assert!(said.contains(&note) && said.contains(" s of what was written"), "{said}");
+    }
+}
