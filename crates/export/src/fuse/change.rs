@@ -82,12 +82,16 @@ impl Changer<'_> {
                 let by = head.caller(self.mount, drops);
                 Some(Answer::attributes(&inodes.setattr(by, node, set).await?, self.valid))
             }
-            Change::Write { at, data, durable, drops } => {
+            Change::Write { at, data, durable, is_direct, drops } => {
                 let by = head.caller(self.mount, drops);
                 let len = data.len() as u32;
                 // The kernel places what is appended itself: it knows where the file ends, or is told.
                 inodes.write(by, node, WriteAt::Offset(at), data, durable).await?;
-                self.tell_of_readers(node, at.bytes(), len).await;
+                // What comes by the cache is in it, in pages that the kernel keeps locked till it is answered: it would not forget
+                // them before.
+                if is_direct {
+                    self.forget_written(node, at.bytes(), len).await;
+                }
                 Some(Answer::length(len))
             }
             Change::Fallocate { at, len, what } => {
@@ -173,7 +177,7 @@ impl Changer<'_> {
     }
 
     /// Before a write is answered: what somebody read meanwhile into the kernel's cache goes.
-    async fn tell_of_readers(&self, node: Node, at: u64, len: u32) {
+    async fn forget_written(&self, node: Node, at: u64, len: u32) {
         if let Some(told) = self.told.filter(|_| self.holds.is_read(node)) {
             let message = Buf::copy_of(&Answer::written(node, at, len.into()).0);
             // What the kernel doesn't know it need not forget, and says so by an error.

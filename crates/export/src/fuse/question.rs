@@ -118,6 +118,8 @@ pub(super) enum Change {
         data: SgList,
         /// It is to be durable when it is answered.
         durable: bool,
+        /// It comes past the kernel's cache.
+        is_direct: bool,
         drops: Drops,
     },
     Fallocate {
@@ -362,8 +364,9 @@ impl Head {
         // What the kernel's cache writes is nobody's any more; what could be taken was taken before.
         let drops = flags & 1 << 2 != 0;
         // Elsewhere the kernel asks for it, once a write is done.
-        let durable = handle == DIRECT && opened & O_DSYNC != 0;
-        Some(Change::Write { at, data: request.slice(from..end).into(), durable, drops })
+        let is_direct = handle == DIRECT;
+        let (durable, data) = (is_direct && opened & O_DSYNC != 0, request.slice(from..end).into());
+        Some(Change::Write { at, data, durable, is_direct, drops })
     }
 
     /// What changes nothing.

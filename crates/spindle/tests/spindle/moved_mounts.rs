@@ -253,3 +253,35 @@ fn a_mount_is_used_as_its_properties_and_quotas_say() {
     holder.stop();
     judge(&at.join("disks"), "tank");
 }
+
+/// A file that is open for reading and writing, by the kernel's cache, and for writing alone, past it.
+#[test]
+fn who_writes_by_the_cache_and_past_it_waits_for_nobody() {
+    use std::os::unix::fs::FileExt;
+    if !can_mount() {
+        return;
+    }
+    let (_folder, at) = folder();
+    make(&at, "tank/a", "a");
+    let holder = Holder::start(&at, HELD);
+    done(&at, &["zfs", "mount", "tank/a"]);
+    let path = at.join("a/file");
+    // In a process of its own: a write that nobody answers can't be given up.
+    let mut writer = std::process::Command::new("timeout");
+    let script = "exec 3<>\"$1\"; head -c 300000 /dev/zero >&3; exec 4>\"$1\"; \
+        dd if=/dev/zero bs=1 count=1 seek=200001 conv=notrunc status=none >&3; \
+        printf past >&4; printf by >&3";
+    writer.args(["-s", "KILL", "30", "bash", "-c", script, "bash"]).arg(&path);
+    let wrote = writer.status().expect("it starts");
+    if !wrote.success() {
+        holder.kill();
+        panic!("{wrote}: it hung");
+    }
+    let file = File::open(&path).expect("it is there");
+    let mut first = [0; 4];
+    file.read_exact_at(&mut first, 0).expect("it is read");
+    assert_eq!(&first, b"past");
+    drop(file);
+    holder.stop();
+    judge(&at.join("disks"), "tank");
+}

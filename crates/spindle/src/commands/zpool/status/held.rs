@@ -1,8 +1,8 @@
 //! The status of a pool as who holds it tells it, where nobody else can: its devices can't be reached, or too few to open it.
 
-use crate::commands::zpool::lacking::Lacking;
 use super::rows::{Form, Rows, count, head, troubles, troubles_json, vdev};
 use crate::commands::zfs::json;
+use crate::commands::zpool::lacking::Lacking;
 use crate::commands::zpool::reason::Reason;
 use crate::commands::zpool::tree::{self, CLASSES, Devices};
 use crate::printable;
