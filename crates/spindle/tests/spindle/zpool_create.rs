@@ -166,7 +166,7 @@ fn carried_out_by_the_mount(at: &Path) {
     done(at, &["zpool", "set", "comment=ours", "tank"]);
     done(at, &["zpool", "sync", "tank"]);
     // What it is used for stays as it is.
-    refused(at, &["zfs", "rollback", "tank@mounted"], "busy");
+    refused(at, &["zfs", "rollback", "tank@mounted"], "it is mounted on");
     let wrong = run(at, &["zfs", "set", "atime=perhaps", "tank"]);
     assert_eq!(wrong.status.code(), Some(1));
     let usage = run(at, &["zfs", "set", "atime", "tank"]);

@@ -414,7 +414,7 @@ fn cut_at(base: &Rig, write: u64) -> bool {
 #[test]
 fn what_was_flushed_to_a_volume_is_there_after_a_cut_at_any_write() {
     let alone = (vec![top(0, VdevKind::File, 1)], 5);
-    for (tops, step) in [alone, (vec![top(0, VdevKind::Mirror, 2)], 19)] {
+    for (tops, step) in [alone, (vec![top(0, VdevKind::Mirror, 2)], 13)] {
         let base = Rig::new(tops);
         base.with(async |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
             let live = live(spa, &fresh).await;

@@ -146,8 +146,9 @@ fn what_only_writes_goes_past_the_cache_and_readers_are_told_before_it_is_answer
         assert_eq!((error, &rest[128..136]), (0, &1_u64.to_ne_bytes()[..]), "a handle");
         assert_eq!(rest[136..140], 3_u32.to_ne_bytes(), "past the cache, which is kept");
         let node = u64::from_ne_bytes(rest[..8].try_into().expect("8 bytes"));
-        let write =
-            |at: u64| words(&[&[0; 8], &at.to_ne_bytes(), &numbers(&[3, 0]), &[0; 16], b"abc"]);
+        let write = |at: u64| {
+            words(&[&DIRECT.to_ne_bytes(), &at.to_ne_bytes(), &numbers(&[3, 0]), &[0; 16], b"abc"])
+        };
         assert_eq!(kernel.ask(16, node, &write(0)).await.0, 0);
         let (error, rest) = kernel.ask(14, node, &numbers(&[0, 0])).await;
         assert_eq!((error, rest), (0, words(&[&[0; 8], &numbers(&[2, 0])])), "a reader");
@@ -155,6 +156,10 @@ fn what_only_writes_goes_past_the_cache_and_readers_are_told_before_it_is_answer
         let notice = told.reply().await.expect("a notice");
         let range = [node, 5000, 3].map(u64::to_ne_bytes).concat();
         assert_eq!(notice, (0, -2, range), "the first write was nobody's to read");
+        // What comes by the cache is in it, in pages that are locked till it is answered: whoever takes the notice would wait for that.
+        let cached =
+            words(&[&[0; 8], &9000_u64.to_ne_bytes(), &numbers(&[3, 0]), &[0; 16], b"abc"]);
+        assert_eq!(kernel.ask(16, node, &cached).await.0, 0);
         // Who closes says what; and of a reader that was there something may have stayed.
         let close = |handle: u64| words(&[&handle.to_ne_bytes(), &[0; 16]]);
         assert_eq!(kernel.ask(18, node, &close(0)).await.0, 0);

@@ -96,7 +96,9 @@ fn snapshots_have_properties_of_users() {
     let at = folder.path();
     done(at, &["zpool", "create", "tank", "a"]);
     done(at, &["zfs", "create", "-o", "x:y=dataset", "tank/fs"]);
-    done(at, &["zfs", "snapshot", "tank/fs@a", "tank/fs@b"]);
+    for snapshot in ["tank/fs@a", "tank/fs@b"] {
+        done(at, &["zfs", "snapshot", snapshot]);
+    }
     done(at, &["zfs", "set", "x:y=mine", "x:z=more", "tank/fs@a"]);
     assert_eq!(value(at, "x:y", "tank/fs@a"), "mine\tlocal");
     assert_eq!(value(at, "x:z", "tank/fs@a"), "more\tlocal");
