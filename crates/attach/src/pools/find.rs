@@ -533,16 +533,16 @@ impl Pools {
         let (spa, of) = (Rc::clone(spa), Rc::clone(top));
         let name = top.directory.name.clone();
         let found = self.wait(async move {
-            let catalog = spa.catalog(0).await?;
+            let catalog = spa.catalog(0).await.map_err(|error| (name, error))?;
             let (mut all, mut waiting) = (Vec::new(), vec![of]);
             while let Some(node) = waiting.pop() {
-                let children = catalog.children(&node).await?;
+                let children = catalog.children_named(&node).await?;
                 waiting.extend(children.iter().cloned());
                 all.extend(children);
             }
             Ok(all)
         });
-        found.map_err(|error| Error::CannotOpen { name, error: Box::new(error) })
+        found.map_err(|(name, error)| Error::CannotOpen { name, error: Box::new(error) })
     }
 }
 

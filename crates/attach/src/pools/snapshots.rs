@@ -84,7 +84,8 @@ async fn find(
         let mut waiting: Vec<Rc<Node>> = vec![top];
         while let Some(node) = waiting.pop() {
             if recursive {
-                waiting.extend(catalog.children(&node).await.map_err(failed(dataset))?);
+                let children = catalog.children_named(&node).await;
+                waiting.extend(children.map_err(|(name, error)| failed(&name)(error))?);
             }
             let whole = format!("{}@{snapshot}", node.directory.name);
             all.push(Wanted { number: node.head.number, snapshot: snapshot.clone(), whole });

@@ -178,8 +178,39 @@ fn one_damaged_dataset_keeps_nobody_from_the_others() {
     done(at, &["zfs", "snapshot", "tank/x@a"]);
     done(at, &["zfs", "destroy", "tank/other"]);
     done(at, &["zfs", "cp", "file", "tank/x:/"]);
+    for needs_all in
+        [&["zfs", "snapshot", "-r", "tank@all"][..], &["zfs", "inherit", "-r", "atime", "tank"]]
+    {
+        refused(at, needs_all, "cannot open 'tank/no': objset ");
+    }
+    done(at, &["zfs", "set", "compression=off", "tank"]);
+    done(at, &["zfs", "rename", "tank/yes", "tank/still"]);
     done(at, &["zpool", "destroy", "tank"]);
     assert!(!done(at, &["zpool", "list", "-H"]).contains("tank"));
+}
+
+#[test]
+fn one_damaged_snapshot_is_named_among_the_others() {
+    let folder = folder(&["a"]);
+    let at = folder.path();
+    done(at, &["zpool", "create", "tank", "disks/a"]);
+    for snapshot in ["tank@a", "tank@b", "tank@c"] {
+        done(at, &["zfs", "snapshot", snapshot]);
+        done(at, &["zfs", "cp", "file", &format!("tank:/{}", &snapshot[5..])]);
+    }
+    {
+        let pools = pools_at(at);
+        let spa = pools.open("tank").expect("it opens");
+        let (_, snapshot) = pools.dataset(&spa, "tank@b").expect("it is there");
+        destroy(at, &["a"], &snapshot.head.pointer);
+    }
+    let output = run(at, &["zfs", "list", "-H", "-t", "all", "-o", "name"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "tank\ntank@a\ntank@c\n", "{said}");
+    assert!(said.contains("cannot open 'tank@b': objset "), "{said}");
+    refused(at, &["zfs", "get", "used", "tank@b"], "cannot open 'tank@b': objset ");
+    assert_eq!(done(at, &["zfs", "list", "-H", "-o", "name", "tank@c"]), "tank@c\n");
 }
 
 #[test]

@@ -203,6 +203,23 @@ impl Catalog {
         Ok(children)
     }
 
+    /// The same; an error has the name of the child that can't be had.
+    ///
+    /// # Errors
+    /// One can't be had.
+    #[boxed(?Send)]
+    pub async fn children_named(&self, of: &Rc<Node>) -> Result<Vec<Rc<Node>>, (String, ZfsError)> {
+        let found = self.children_and_damaged(of).await;
+        let (children, damaged) = found.map_err(|error| (of.directory.name.clone(), error))?;
+        let whole = |child: &Rc<Node>| {
+            child.damage().map(|error| (child.directory.name.clone(), error.clone()))
+        };
+        match damaged.into_iter().next().or_else(|| children.iter().find_map(whole)) {
+            Some(damaged) => Err(damaged),
+            None => Ok(children),
+        }
+    }
+
     /// The same, with those whose [content can't be had](Node::damage), and beside them the names of those of which nothing can.
     ///
     /// # Errors

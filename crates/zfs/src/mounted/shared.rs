@@ -440,8 +440,9 @@ impl Shared {
     /// The children of a directory that are mounted elsewhere.
     async fn away(&self, directory: &Directory) -> Result<BTreeSet<u64>, ZfsError> {
         let catalog = self.spa.catalog(0).await?;
-        let Some(node) = catalog.find(&directory.name).await? else { return Ok(BTreeSet::new()) };
-        let children = catalog.children(&node).await?;
+        let node = catalog.find_damaged(&directory.name).await?;
+        let Some(node) = node else { return Ok(BTreeSet::new()) };
+        let (children, _) = catalog.children_and_damaged(&node).await?;
         let away = children.iter().filter(|child| node.leads_away(child));
         Ok(away.map(|child| child.directory.number).collect())
     }
