@@ -28,6 +28,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::rc::{Rc, Weak};
+use zfs::ZfsError;
 use zfs::dsl::catalog::Node;
 use zfs::dsl::{Dataset, Directory};
 use zfs::mounted::Mounted;
@@ -533,16 +534,21 @@ impl Pools {
         let (spa, of) = (Rc::clone(spa), Rc::clone(top));
         let name = top.directory.name.clone();
         let found = self.wait(async move {
-            let catalog = spa.catalog(0).await.map_err(|error| (name, error))?;
+            let catalog = spa.catalog(0).await.map_err(|error| Box::new((name, error)))?;
             let (mut all, mut waiting) = (Vec::new(), vec![of]);
             while let Some(node) = waiting.pop() {
-                let children = catalog.children_named(&node).await?;
+                let children = catalog.children_and_damaged(&node).await;
+                let of = || node.directory.name.clone();
+                let children = children.map_err(|error| Box::new((of(), error)))?.whole()?;
                 waiting.extend(children.iter().cloned());
                 all.extend(children);
             }
             Ok(all)
         });
-        found.map_err(|(name, error)| Error::CannotOpen { name, error: Box::new(error) })
+        found.map_err(|damaged: Box<(String, ZfsError)>| {
+            let (name, error) = *damaged;
+            Error::CannotOpen { name, error: Box::new(error) }
+        })
     }
 }
 

@@ -84,8 +84,10 @@ async fn find(
         let mut waiting: Vec<Rc<Node>> = vec![top];
         while let Some(node) = waiting.pop() {
             if recursive {
-                let children = catalog.children_named(&node).await;
-                waiting.extend(children.map_err(|(name, error)| failed(&name)(error))?);
+                let children = catalog.children_and_damaged(&node).await;
+                let children = children.map_err(failed(&node.directory.name))?.whole();
+                let named = |damaged: Box<(String, ZfsError)>| failed(&damaged.0)(damaged.1);
+                waiting.extend(children.map_err(named)?);
             }
             let whole = format!("{}@{snapshot}", node.directory.name);
             all.push(Wanted { number: node.head.number, snapshot: snapshot.clone(), whole });

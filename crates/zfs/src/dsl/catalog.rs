@@ -85,6 +85,30 @@ impl Node {
     }
 }
 
+/// What lies right below a node, in the order of names.
+#[derive(Default)]
+pub struct Children {
+    /// Those that are known, with those whose [content can't be had](Node::damage).
+    pub nodes: Vec<Rc<Node>>,
+    /// Names of the others, and why nothing of them can be had.
+    pub lost: Vec<(String, ZfsError)>,
+}
+
+impl Children {
+    /// All of them.
+    ///
+    /// # Errors
+    /// One can't be had: its name, and why.
+    pub fn whole(self) -> Result<Vec<Rc<Node>>, Box<(String, ZfsError)>> {
+        let damage =
+            |child: &Rc<Node>| Some((child.directory.name.clone(), child.damage()?.clone()));
+        match self.lost.into_iter().next().or_else(|| self.nodes.iter().find_map(damage)) {
+            Some(damaged) => Err(Box::new(damaged)),
+            None => Ok(self.nodes),
+        }
+    }
+}
+
 /// A pool's datasets. See the [module](self).
 pub struct Catalog {
     rt: Rt,
@@ -203,44 +227,24 @@ impl Catalog {
         Ok(children)
     }
 
-    /// The same; an error has the name of the child that can't be had.
-    ///
-    /// # Errors
-    /// One can't be had.
-    #[boxed(?Send)]
-    pub async fn children_named(&self, of: &Rc<Node>) -> Result<Vec<Rc<Node>>, (String, ZfsError)> {
-        let found = self.children_and_damaged(of).await;
-        let (children, damaged) = found.map_err(|error| (of.directory.name.clone(), error))?;
-        let whole = |child: &Rc<Node>| {
-            child.damage().map(|error| (child.directory.name.clone(), error.clone()))
-        };
-        match damaged.into_iter().next().or_else(|| children.iter().find_map(whole)) {
-            Some(damaged) => Err(damaged),
-            None => Ok(children),
-        }
-    }
-
-    /// The same, with those whose [content can't be had](Node::damage), and beside them the names of those of which nothing can.
+    /// The same, with those whose [content can't be had](Node::damage), and beside them those of which nothing can.
     ///
     /// # Errors
     /// The table of names can't be had.
     #[boxed(?Send)]
-    pub async fn children_and_damaged(
-        &self,
-        of: &Rc<Node>,
-    ) -> Result<(Vec<Rc<Node>>, Vec<(String, ZfsError)>), ZfsError> {
-        let (mut children, mut damaged) = (Vec::new(), Vec::new());
+    pub async fn children_and_damaged(&self, of: &Rc<Node>) -> Result<Children, ZfsError> {
+        let mut found = Children::default();
         for (name, number) in self.dsl.children(&of.directory).await? {
             let child = match self.dsl.child(&of.directory, &name, number).await {
                 Ok(directory) => self.node(directory, Some(of)).await,
                 Err(error) => Err(error),
             };
             match child {
-                Ok(child) => children.extend(child),
-                Err(error) => damaged.push((format!("{}/{name}", of.directory.name), error)),
+                Ok(child) => found.nodes.extend(child),
+                Err(error) => found.lost.push((format!("{}/{name}", of.directory.name), error)),
             }
         }
-        Ok((children, damaged))
+        Ok(found)
     }
 
     async fn node(

@@ -442,7 +442,7 @@ impl Shared {
         let catalog = self.spa.catalog(0).await?;
         let node = catalog.find_damaged(&directory.name).await?;
         let Some(node) = node else { return Ok(BTreeSet::new()) };
-        let (children, _) = catalog.children_and_damaged(&node).await?;
+        let children = catalog.children_and_damaged(&node).await?.nodes;
         let away = children.iter().filter(|child| node.leads_away(child));
         Ok(away.map(|child| child.directory.number).collect())
     }

@@ -350,10 +350,10 @@ impl Walk {
             waiting.push(Step::After(Rc::clone(&node)));
             if node.kind == Kind::FileSystem {
                 match self.catalog.children_and_damaged(&node).await {
-                    Ok((children, damaged)) => {
-                        let children = children.into_iter().rev();
+                    Ok(children) => {
+                        found.damaged.extend(children.lost);
+                        let children = children.nodes.into_iter().rev();
                         waiting.extend(children.map(|child| Step::Node(depth + 1, child)));
-                        found.damaged.extend(damaged);
                     }
                     Err(error) => {
                         let name = format!("{}/...", node.directory.name);
