@@ -1,8 +1,8 @@
 //! A mounted file system that this process serves: the kernel's requests as a byte stream ([`rt::Stream`]).
 //!
 //! [`FuseMount::new`] opens `/dev/fuse` and mounts it, by the system call, so it takes the right to mount
-//! (`CAP_SYS_ADMIN`): unprivileged mounts by the set-user program `fusermount3` are not made. For reading only, or
-//! [for writing](FuseMount::writable); always without devices and set-user bits, and with the kernel checking permissions.
+//! (`CAP_SYS_ADMIN`): unprivileged mounts by the set-user program `fusermount3` are not made. For reading only,
+//! or for writing ([`Use`]); always without devices and set-user bits, and with the kernel checking permissions.
 //!
 //! **The stream.** Each read brings one request, each write must be one whole reply; both begin with their length,
 //! so that who reads them need not rely on it. The stream ends when the file system is unmounted. A reply to a request

@@ -118,7 +118,7 @@ impl MachineBuilder {
     /// The host; without one, work takes no time.
     pub fn host(mut self, name: &str) -> Result<MachineBuilder, ProfileError> {
         match load(name)? {
-            Profile::Host(profile) => self.host = Some(profile),
+            Profile::Host(profile) => self.host = Some(*profile),
             other => return Err(other.wrong_kind("host")),
         }
         Ok(self)
@@ -127,7 +127,7 @@ impl MachineBuilder {
     /// The link; without one, drives answer directly.
     pub fn link(mut self, name: &str) -> Result<MachineBuilder, ProfileError> {
         match load(name)? {
-            Profile::Link(profile) => self.link = Some(profile),
+            Profile::Link(profile) => self.link = Some(*profile),
             other => return Err(other.wrong_kind("link")),
         }
         Ok(self)

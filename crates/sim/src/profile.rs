@@ -117,11 +117,11 @@ pub enum Profile {
     /// A solid-state drive.
     Ssd(Box<SsdProfile>),
     /// What connects devices with a host.
-    Link(LinkProfile),
+    Link(Box<LinkProfile>),
     /// A host bus adapter or RAID controller.
     Controller(Box<ControllerProfile>),
     /// A computer.
-    Host(HostProfile),
+    Host(Box<HostProfile>),
 }
 
 /// What all kinds have, for finding out the kind.
@@ -141,9 +141,9 @@ impl Profile {
         let profile = match head.kind.as_str() {
             "disk" => Profile::Disk(Box::new(toml::from_str(text).map_err(located)?)),
             "ssd" => Profile::Ssd(Box::new(toml::from_str(text).map_err(located)?)),
-            "link" => Profile::Link(toml::from_str(text).map_err(located)?),
+            "link" => Profile::Link(Box::new(toml::from_str(text).map_err(located)?)),
             "controller" => Profile::Controller(Box::new(toml::from_str(text).map_err(located)?)),
-            "host" => Profile::Host(toml::from_str(text).map_err(located)?),
+            "host" => Profile::Host(Box::new(toml::from_str(text).map_err(located)?)),
             other => {
                 let mend =
                     format!("'{other}' is no kind: write disk, ssd, link, controller or host");

@@ -82,7 +82,7 @@ impl Failure {
 
     /// The same with OpenZFS's exit status: 2 is a call that `zpool` or `zfs` answers with its usage, and whatever their library refuses (a
     /// device that holds something, a name that can't be) is 1.
-    pub fn as_openzfs(self) -> Failure {
+    pub fn with_openzfs_status(self) -> Failure {
         if self.by_library { self.of_library() } else { self }
     }
 

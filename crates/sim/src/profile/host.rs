@@ -14,7 +14,7 @@ profile! {
         /// Submitting one I/O to the operating system and taking its completion.
         io_us: Given<f64>,
         /// A read or a write that the page cache answers, beside copying its bytes: the system call, finding the
-        /// pages, noting the change. What [`CALL_US`] says where the profile doesn't.
+        /// pages, noting the change. 1.0 µs (0.4 to 2) where the profile says nothing.
         call_us: Option<Given<f64>>,
         /// Copying (10⁶ B/s), as all rates below: of one core, over the bytes that the work reads.
         copy_mb_s: Given<f64>,

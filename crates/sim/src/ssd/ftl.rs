@@ -1,7 +1,7 @@
 //! What a flash translation layer costs: how many bytes a drive writes for each byte of the host.
 //!
 //! Theory. Flash is erased in blocks far larger than what a host writes, so a drive writes elsewhere
-//! and [collects](super::collector) what is still valid from old blocks. On an empty drive that costs nothing; once the
+//! and collects what is still valid from old blocks. On an empty drive that costs nothing; once the
 //! spare blocks are used up, it costs the copying of what is valid in the block that has the least.
 //!
 //! **A sample of the drive.** A map of every unit of a drive of terabytes would take gigabytes, and hours of writing.
@@ -110,7 +110,7 @@ impl Ftl {
         let of = self.per_page.min(self.units - start);
         // A fixed hash: multiplying spreads what differs in the low bits to the high ones, which are taken.
         let spread = (page ^ (page >> 7)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        start + (spread * of >> 32)
+        start + ((spread * of) >> 32)
     }
 }
 
@@ -244,7 +244,8 @@ mod tests {
         let ftl = Ftl::new(&ssd_profile("pm9a3"), SheetState::Fresh);
         let pages = u64::from(ftl.flash.pages());
         for stride in [2, 3, 8, 64, 100, 1024] {
-            let hit = (0..pages).filter(|page| ftl.drawn(*page) % stride == 0).count() as f64;
+            let hit =
+                (0..pages).filter(|page| ftl.drawn(*page).is_multiple_of(stride)).count() as f64;
             let share = pages as f64 / stride as f64;
             // Six standard deviations of as many drawn at random.
             assert!((hit - share).abs() < 6.0 * share.sqrt(), "{stride}: {hit}, not {share}");

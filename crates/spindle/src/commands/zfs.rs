@@ -149,7 +149,7 @@ enum ZfsCommand {
 pub fn run(args: ZfsArgs, devices: &[PathBuf], carry_out: &dyn Fn(Asked)) -> Result<(), Failure> {
     let (options, goes) = (args.pools.options(), args.goes_to_holder());
     let done = held::run(devices, options, goes, |place| dispatch(args.command, place, carry_out));
-    done.map_err(Failure::as_openzfs)
+    done.map_err(Failure::with_openzfs_status)
 }
 
 impl ZfsArgs {
@@ -183,7 +183,7 @@ impl ZfsArgs {
     pub fn run<'a>(self, place: impl FnOnce(OpenOptions) -> PoolPlace<'a>) -> Result<(), Failure> {
         let place = place(self.pools.options());
         // What is carried out for another holds nothing itself.
-        dispatch(self.command, &place, &drop).map_err(Failure::as_openzfs)
+        dispatch(self.command, &place, &drop).map_err(Failure::with_openzfs_status)
     }
 }
 

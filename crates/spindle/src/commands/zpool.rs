@@ -115,7 +115,7 @@ enum ZpoolCommand {
 pub fn run(args: ZpoolArgs, devices: &[PathBuf]) -> Result<(), Failure> {
     let (options, goes) = (args.pools.options(), args.goes_to_holder());
     let done = held::run(devices, options, goes, |place| dispatch(args.command, place));
-    done.map_err(Failure::as_openzfs)
+    done.map_err(Failure::with_openzfs_status)
 }
 
 impl ZpoolArgs {
@@ -134,7 +134,7 @@ impl ZpoolArgs {
     /// With the line to print.
     pub fn run<'a>(self, place: impl FnOnce(OpenOptions) -> PoolPlace<'a>) -> Result<(), Failure> {
         let place = place(self.pools.options());
-        dispatch(self.command, &place).map_err(Failure::as_openzfs)
+        dispatch(self.command, &place).map_err(Failure::with_openzfs_status)
     }
 }
 

@@ -478,7 +478,8 @@ fn a_pool_whose_servers_are_all_down_is_told_by_who_holds_it() {
     let mut client = connected(&at.join("w"), "v").expect("it is served");
     let online = done_there(at, &["zpool", "status", "tank"]);
     assert!(online.contains(" state: ONLINE\n"), "{online}");
-    (one.kill(), two.kill());
+    one.kill();
+    two.kill();
     refused_there(at, &["zpool", "status", "none"], "cannot open 'none': no such pool");
     let told = done_there(at, &["zpool", "status"]);
     assert!(told.contains("  pool: tank\n") && told.contains("can't be reached"), "{told}");
@@ -526,7 +527,8 @@ fn a_pool_whose_servers_are_all_down_is_told_by_who_holds_it() {
     assert!(online.contains(" state: ONLINE\n"), "{online}");
     done_there(at, &["zfs", "create", "-p", "tank/home/anna"]);
     holder.stop();
-    (one.stop(), two.stop());
+    one.stop();
+    two.stop();
     pools::judge(at, "tank");
 }
 
