@@ -33,6 +33,18 @@ fn make(at: &Path, dataset: &str, mountpoint: &str) {
     done(at, &["zfs", "create", "-o", &mountpoint, dataset]);
 }
 
+/// Such a folder, and who holds the pool, with a dataset `tank/a` that is mounted on `a`; nothing where nothing can be mounted.
+fn mounted() -> Option<(tempfile::TempDir, PathBuf, Holder)> {
+    if !can_mount() {
+        return None;
+    }
+    let (folder, at) = folder();
+    make(&at, "tank/a", "a");
+    let holder = Holder::start(&at, HELD);
+    done(&at, &["zfs", "mount", "tank/a"]);
+    Some((folder, at, holder))
+}
+
 fn names(at: &Path) -> Vec<String> {
     let entries = fs::read_dir(at).expect("it is listed");
     let name = |entry: std::io::Result<fs::DirEntry>| entry.expect("an entry").file_name();
@@ -183,13 +195,7 @@ fn who_holds_a_pool_for_its_mounts_goes_on_while_one_moves() {
 
 #[test]
 fn a_mount_that_another_namespace_has_too_ends_here_and_there() {
-    if !can_mount() {
-        return;
-    }
-    let (_folder, at) = folder();
-    make(&at, "tank/a", "a");
-    let holder = Holder::start(&at, HELD);
-    done(&at, &["zfs", "mount", "tank/a"]);
+    let Some((_folder, at, holder)) = mounted() else { return };
     fs::write(at.join("a/file"), b"kept").expect("it is written");
     // As a container or a service has it.
     let mut apart = std::process::Command::new("unshare");
@@ -258,13 +264,7 @@ fn a_mount_is_used_as_its_properties_and_quotas_say() {
 #[test]
 fn who_writes_by_the_cache_and_past_it_waits_for_nobody() {
     use std::os::unix::fs::FileExt;
-    if !can_mount() {
-        return;
-    }
-    let (_folder, at) = folder();
-    make(&at, "tank/a", "a");
-    let holder = Holder::start(&at, HELD);
-    done(&at, &["zfs", "mount", "tank/a"]);
+    let Some((_folder, at, holder)) = mounted() else { return };
     let path = at.join("a/file");
     // In a process of its own: a write that nobody answers can't be given up.
     let mut writer = std::process::Command::new("timeout");
