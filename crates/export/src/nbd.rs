@@ -98,6 +98,11 @@ pub const HANDSHAKES_MAX: usize = 128;
 /// more keeps those who never choose for longer, among [`HANDSHAKES_MAX`].
 pub const HANDSHAKE_MAX: Duration = Duration::from_secs(30);
 
+/// How long a server may say and take nothing while requests of our client wait; four times that while one waits that makes
+/// something durable. Less loses servers whose disks spin up, or that have much to flush; more keeps a pool waiting for one that
+/// hangs. Linux gives a SCSI disk as long.
+pub const SILENCE_MAX: Duration = Duration::from_secs(30);
+
 /// How long a client may take of that until it has said anything worth an answer: a first option, or, where TLS is
 /// required, all of TLS.
 pub const STRANGER_MAX: Duration = Duration::from_secs(10);

@@ -51,7 +51,7 @@ fn megabytes_pass_both_ways_at_once_as_they_were_written() {
     both(|runtime, address| {
         let (one, other) = connected(runtime, address);
         let mut prng = Prng::new(1);
-        let bytes: Vec<u8> = (0..3_000_000).map(|_| prng.next_u64() as u8).collect();
+        let bytes = prng.bytes(3_000_000);
         let pieces: SgList = bytes.chunks(999).map(Buf::copy_of).collect();
         let both_ways = [(Rc::clone(&one), Rc::clone(&other)), (other, one)];
         let tasks = both_ways.map(|(from, to)| {

@@ -59,6 +59,7 @@ const TABLES: Test = created("accounting::many_users");
 const MIRRORS: Test = store("written::");
 const STORED: Test = created("stored::");
 const MAPS: Test = created("maps::");
+const FIRST_LOGGED: Test = created("maps::what_is_changed_first_since_an_export");
 const SUSPENDED: Test = created("suspended::");
 
 macro_rules! bugs {
@@ -128,7 +129,7 @@ bugs! {
     /// Now and then who opens a pool forgets what a log has that the map hasn't, once it is counted.
     LogNetForgotten, "log-net-forgotten", MAPS;
     /// Now and then a metaslab that logs speak of for the first time since it was flushed has no new number.
-    FirstLogNotNumbered, "first-log-not-numbered", MAPS;
+    FirstLogNotNumbered, "first-log-not-numbered", FIRST_LOGGED;
     // What is stored, and where.
     /// What lies behind compressed bytes in their last sector is somebody else's memory.
     TailNotZeroed, "tail-not-zeroed", STORED;

@@ -68,6 +68,13 @@ impl Prng {
     pub fn fill(&mut self, bytes: &mut [u8]) {
         self.0.fill_bytes(bytes);
     }
+
+    /// So many random bytes: data that doesn't compress.
+    pub fn bytes(&mut self, len: usize) -> Vec<u8> {
+        let mut bytes = vec![0; len];
+        self.fill(&mut bytes);
+        bytes
+    }
 }
 
 #[cfg(test)]

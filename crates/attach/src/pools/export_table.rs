@@ -19,6 +19,11 @@ impl ExportTable {
         self.names.borrow_mut().push(name.to_owned());
     }
 
+    /// How many are.
+    pub fn count(&self) -> usize {
+        self.names.borrow().len()
+    }
+
     /// They are served by this from here on.
     pub fn served_by(&self, server: &Server) {
         *self.server.borrow_mut() = Some(server.clone());

@@ -296,18 +296,6 @@ impl Served {
         Ok(below.iter().enumerate().map(|(n, one)| of(n, one)).collect())
     }
 
-    /// How many exports are volumes of pools that are written.
-    ///
-    /// # Errors
-    /// Several pools have a name.
-    pub(super) fn of_pools(&self) -> Result<usize, Error> {
-        let mut count = 0;
-        for (_, volume) in &self.on_devices {
-            count += usize::from(self.pool_written(volume)?.is_some());
-        }
-        Ok(count)
-    }
-
     /// Keeps writers off what is only read. After all is open: what this process writes to itself is not in its own way; again where it
     /// writes to less.
     pub(super) fn keep_writers_off(&self) -> Result<(), Error> {

@@ -84,7 +84,8 @@ pub fn run<E: From<Error>>(
     sets.start(context, session.pools.disks().take_live(), ends);
     let pools: Vec<HeldBy> = open_pools.iter().map(|one| one.pool.clone()).collect();
     // Sets that are open for none of the exports are below the pool.
-    let has_others = served.of_pools()? < count || !is_one || !points.are_written();
+    let of_pools: usize = pools.iter().map(|pool| pool.exports.count()).sum();
+    let has_others = of_pools < count || !is_one || !points.are_written();
     let mut held = HeldPools::new(&served, &ending, has_others, sets);
     let mut outcome: Result<(), E> = held.start(open_pools, what, &commands.queue).map_err(E::from);
     for (number, settings) in elsewhere.into_iter().enumerate() {

@@ -19,8 +19,10 @@
 //! asked for, and a reply that breaks the rules ends the connection with a [`ReplyError`], of which
 //! [`Client::fault`] tells. From then on each request ends with [`IoErrorKind::Gone`].
 //!
-//! What it does not do: TLS, several connections to one export, connecting again after a loss, or a
-//! time-out for requests: a server that is silent is waited for.
+//! **A server that falls silent** while requests wait ([`super::SILENCE_MAX`]) is lost like one that is gone: who has a second
+//! copy goes on with it, and nobody waits for ever. What it had taken by then it may still carry out when it comes back.
+//!
+//! What it does not do: TLS, several connections to one export, or connecting again after a loss.
 //! Source of all numbers: `doc/proto.md` of the NBD project.
 
 mod connection;
@@ -103,7 +105,7 @@ impl Client {
         let name = options.name.clone().unwrap_or_else(by_server);
         let read_only = options.read_only || terms.has(transmission_flag::READ_ONLY);
         let connection = Connection::new(stream, terms);
-        rt.spawn(Rc::clone(&connection).run(inbox)).detach();
+        rt.spawn(Rc::clone(&connection).run(rt.clone(), inbox)).detach();
         Ok(Client { connection, geometry, name, read_only })
     }
 

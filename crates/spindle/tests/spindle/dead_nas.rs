@@ -100,10 +100,10 @@ fn a_box_of_disks_is_told_apart_and_nothing_is_written() {
     let disks = dir.path().join("disks");
     let set = fixtures::unpack(&md, "raid5-4-xfs");
     for (n, name) in [(0, "sda"), (1, "sdb"), (3, "sdd")] {
-        fs::copy(set.path().join(format!("disk{n}.raw")), disks.join(name)).expect("copied");
+        fixtures::copy(&set.path().join(format!("disk{n}.raw")), &disks.join(name));
     }
     let pool = fixtures::unpack(&zfs, "corrupt-mirror");
-    fs::copy(pool.path().join("disk1.raw"), disks.join("sde")).expect("copied");
+    fixtures::copy(&pool.path().join("disk1.raw"), &disks.join("sde"));
     image(&disks.join("sdf"), 8 * MIB);
     let before = images(&disks);
     let output = run(dir.path(), &["-d", "disks", "scan"]);
@@ -154,7 +154,7 @@ fn copies_of_set(disks: &Path, slots: &[usize]) -> Option<()> {
     let set = fixtures::unpack(&md, "raid5-4-xfs");
     for n in slots {
         let from = set.path().join(format!("disk{n}.raw"));
-        fs::copy(from, disks.join(format!("d{n}"))).expect("copied");
+        fixtures::copy(&from, &disks.join(format!("d{n}")));
     }
     Some(())
 }

@@ -493,7 +493,7 @@ fn a_request_never_reaches_the_server_of_a_copy() {
     std::fs::create_dir(bench.path().join("copy")).expect("made");
     for disk in ["0", "1"] {
         let (from, to) = (format!("disks/{disk}"), format!("copy/{disk}"));
-        std::fs::copy(bench.path().join(from), bench.path().join(to)).expect("copied");
+        fixtures::copy(&bench.path().join(from), &bench.path().join(to));
     }
     let first = bench.serve();
     let second = Serving::start(&bench, "copy", "t");

@@ -27,17 +27,8 @@ fn folder(names: &[&str]) -> TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     fs::create_dir(folder.path().join("disks")).expect("a folder");
     add_disks(&folder.path().join("disks"), names, DISK);
-    fs::write(folder.path().join("file"), noise(3 << 20)).expect("a file");
+    fs::write(folder.path().join("file"), noise(1, 3 << 20)).expect("a file");
     folder
-}
-
-fn noise(len: usize) -> Vec<u8> {
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut byte = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (state >> 56) as u8
-    };
-    (0..len).map(|_| byte()).collect()
 }
 
 /// A pool `w` of a vdev of this kind, the last of whose disks was away while `w/new` was written.

@@ -47,7 +47,7 @@ fn props(object_type: ObjectType, level: u8, compression: Compression) -> Props 
 /// Bytes of some sectors: zeros, text, noise, or half of each.
 fn block(kind: u8, sectors: usize, seed: u64) -> Vec<u8> {
     let mut random = stdx::Prng::new(seed);
-    let mut noise = |len: usize| (0..len).map(|_| random.next_u64() as u8).collect::<Vec<_>>();
+    let mut noise = |len: usize| random.bytes(len);
     let len = sectors * 512;
     match kind {
         0 => vec![0; len],

@@ -22,7 +22,7 @@ use super::walk::Visited;
 use crate::error::ZfsError;
 use crate::spa::Spa;
 use async_recursion::async_recursion as boxed;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use stdx::RangeSet;
 use zfs_format::block_pointer::{BlockPointer, Kind};
 use zfs_format::space_map::Change;
@@ -69,6 +69,8 @@ pub enum FaultKind {
     NotAllocated,
     /// Two blocks lie there.
     Twice,
+    /// A metaslab's map is whole up to a log of space maps that is not there: OpenZFS doesn't open such a pool.
+    NoLog,
 }
 
 /// Space that is allocated, and who claimed it. See the [module](self).
@@ -118,6 +120,21 @@ impl Claims {
             let kind = FaultKind::Map;
             self.fault(Fault { claimed_by: None, vdev, offset, len, kind });
         }
+    }
+
+    /// Looks for the log that each metaslab waits for among the groups that have one.
+    fn miss_logs(&mut self, logs: &BTreeSet<u64>) {
+        let mut faults = Vec::new();
+        for (vdev, top) in &self.tops {
+            for (number, slab) in top.allocated.slabs().iter().enumerate() {
+                if slab.flushed_txg != 0 && !logs.contains(&slab.flushed_txg) {
+                    let (offset, len) = (top.allocated.start(number), top.allocated.bytes(number));
+                    let (vdev, kind) = (*vdev, FaultKind::NoLog);
+                    faults.push(Fault { claimed_by: None, vdev, offset, len, kind });
+                }
+            }
+        }
+        faults.into_iter().for_each(|fault| self.fault(fault));
     }
 
     /// Claims a block's places.
@@ -230,7 +247,9 @@ impl Spa {
         for vdev in &self.vdevs().children {
             self.load_vdev(vdev, &mut claims).await?;
         }
-        for (txg, log) in self.space_map_logs().await? {
+        let logs = self.space_map_logs().await?;
+        claims.miss_logs(&logs.iter().map(|(txg, _)| *txg).collect());
+        for (txg, log) in logs {
             each_stretch(self.mos(), log, SECTOR_SHIFT, |Stretch { change, vdev, offset, len }| {
                 let top = claims.tops.get(&vdev);
                 if top.and_then(|top| top.allocated.logged(txg, offset)).is_some() {

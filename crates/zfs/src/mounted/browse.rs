@@ -153,20 +153,20 @@ impl Shared {
         after: Cookie,
         entries_max: usize,
     ) -> Result<Vec<ListEntry>, InodeError> {
-        let snapshots = self.spa.dsl().snapshots(&served.dataset).await;
-        let snapshots = snapshots.map_err(|error| wrong(&error))?;
+        let snapshots = self.snapshots(served).await.map_err(|error| wrong(&error))?;
         let from = after.0.saturating_sub(Cookie::FIRST.0 - 1) as usize;
-        let mut entries = Vec::new();
-        for (at, snapshot) in snapshots.iter().enumerate().skip(from).take(entries_max) {
-            let Some(name) = snapshot.snapshot_name() else { continue };
-            let (node, inode) = match self.snapshot(served, name.as_bytes()).await {
-                Ok(snapshot) => (snapshot.root(), snapshot.inode(snapshot.files.root_number())),
-                Err(_) => (served.node(CLOSED + at as u64), served.inode(CLOSED + at as u64)),
+        let listed = snapshots.all.iter().enumerate().skip(from).take(entries_max);
+        // None is opened to be listed: there may be thousands. Who looks at one asks for its name.
+        let entry = |(at, (name, number)): (usize, &(Vec<u8>, u64))| {
+            let open = self.taken_up(*number).filter(|open| !self.is_gone(open));
+            let (node, inode) = match open {
+                Some(open) => (open.root(), open.inode(open.files.root_number())),
+                None => (served.node(CLOSED + at as u64), served.inode(CLOSED + at as u64)),
             };
             let (kind, cookie) = (InodeKind::Directory, Cookie(Cookie::FIRST.0 + at as u64));
-            entries.push(ListEntry { name: name.as_bytes().to_vec(), node, inode, kind, cookie });
-        }
-        Ok(entries)
+            ListEntry { name: name.clone(), node, inode, kind, cookie }
+        };
+        Ok(listed.map(entry).collect())
     }
 
     pub(super) async fn list_files(

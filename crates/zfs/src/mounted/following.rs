@@ -5,11 +5,11 @@
 //! for its blocks are used again a few groups later. Who watches is told which names lead elsewhere: the kernel believes what it was
 //! told of a name, that there is nothing as well, for as long as it likes.
 
-use super::shared::{Children, SNAPSHOTS, Served, Shared};
+use super::shared::{Children, SNAPSHOTS, Served, Shared, Snapshots};
 use crate::dsl::{Dataset, Directory};
 use crate::error::{Problem, ZfsError};
 use rt::inodes::{ChangeNotice, InodeError, MountId};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 /// Names of snapshots that a dataset was asked for and that are remembered. Beyond, the kernel is told to forget all.
@@ -69,22 +69,43 @@ impl Shared {
             let names: Vec<Vec<u8>> = std::mem::take(&mut *asked).into_keys().collect();
             self.tell_of_names(of, names);
         }
-        asked.insert(name.to_vec(), found.ok().map(|found| found.dataset.head.guid));
+        let found = found.ok().map(|found| (found.dataset.number, found.dataset.head.guid));
+        asked.insert(name.to_vec(), found);
     }
 
+    /// One look at the names that there are, however many were asked for: this is done after each deed of a command.
     async fn follow_snapshots(&self, of: &Served) -> Result<(), ZfsError> {
-        let asked: Vec<(Vec<u8>, Option<u64>)> =
-            of.asked.borrow().iter().map(|(name, guid)| (name.clone(), *guid)).collect();
+        let names = self.spa.dsl().names(of.dataset.head.snapshot_names).await?;
+        let now: BTreeMap<Vec<u8>, u64> =
+            names.into_iter().map(|(name, number)| (name.into_bytes(), number)).collect();
         let mut others = Vec::new();
-        for (name, before) in asked {
-            let found = self.find_snapshot(of, &name).await?;
-            if found.map(|(_, dataset)| dataset.head.guid) != before {
-                of.asked.borrow_mut().remove(&name);
-                others.push(name);
+        of.asked.borrow_mut().retain(|name, before| {
+            let stays = match (before, now.get(name)) {
+                (Some((number, guid)), Some(now)) => number == now && !self.is_destroyed(*guid),
+                (before, now) => before.is_none() && now.is_none(),
+            };
+            if !stays {
+                others.push(name.clone());
             }
-        }
+            stays
+        });
         self.tell_of_names(of, others);
         Ok(())
+    }
+
+    /// The snapshots of a dataset, from the oldest on: names and objects.
+    pub(super) async fn snapshots(&self, of: &Served) -> Result<Rc<Snapshots>, ZfsError> {
+        let tasks = self.tasks();
+        if let Some(known) = of.snapshots.borrow().as_ref().filter(|known| known.as_of == tasks) {
+            return Ok(Rc::clone(known));
+        }
+        let found = self.spa.dsl().snapshots(&of.dataset).await?;
+        let named =
+            |found: &Dataset| Some((found.snapshot_name()?.as_bytes().to_vec(), found.number));
+        let now = Snapshots { as_of: tasks, all: found.iter().filter_map(named).collect() };
+        let now = Rc::new(now);
+        *of.snapshots.borrow_mut() = Some(Rc::clone(&now));
+        Ok(now)
     }
 
     /// What these names of snapshots lead to is to be asked anew, and which there are.

@@ -26,7 +26,8 @@ impl Shared {
         true
     }
 
-    fn taken_up(&self, dataset: u64) -> Option<Rc<Served>> {
+    /// A dataset that is served, by its object.
+    pub(super) fn taken_up(&self, dataset: u64) -> Option<Rc<Served>> {
         let index = *self.known.borrow().get(&dataset)?;
         self.served.borrow().get(index).cloned().flatten()
     }

@@ -133,8 +133,10 @@ pub(super) struct Served {
     pub(super) directory: RefCell<Rc<Directory>>,
     children: RefCell<Rc<Children>>,
     pub(super) is_snapshot: bool,
-    /// Snapshots that were asked for by name, and the GUIDs of those that there were.
-    pub(super) asked: RefCell<BTreeMap<Vec<u8>, Option<u64>>>,
+    /// Snapshots that were asked for by name, and the objects and GUIDs of those that there were.
+    pub(super) asked: RefCell<BTreeMap<Vec<u8>, Option<(u64, u64)>>>,
+    /// Its snapshots as they were when they were listed last.
+    pub(super) snapshots: RefCell<Option<Rc<Snapshots>>>,
     /// By its properties, as they were when they were looked at last.
     pub(super) how: Cell<HowServed>,
 }
@@ -147,6 +149,14 @@ pub(super) struct Children {
     /// In the order in which they were found. One that went or got another name leaves a gap: their places are numbers that
     /// programs know them by.
     all: Vec<Option<(Vec<u8>, Rc<Directory>)>>,
+}
+
+/// The snapshots of a dataset, from the oldest on.
+pub(super) struct Snapshots {
+    /// The tasks of the pool that were done when they were looked for.
+    pub(super) as_of: u64,
+    /// Their names, and their objects.
+    pub(super) all: Vec<(Vec<u8>, u64)>,
 }
 
 impl Served {
@@ -350,6 +360,7 @@ impl Shared {
             children: RefCell::new(Rc::new(children)),
             is_snapshot,
             asked: RefCell::default(),
+            snapshots: RefCell::default(),
             how: Cell::new(how),
         });
         all.push(Some(Rc::clone(&served)));
@@ -373,8 +384,12 @@ impl Shared {
 
     /// Whether it was destroyed: nothing of it is read any more.
     pub(super) fn is_gone(&self, served: &Served) -> bool {
-        let live = self.writing.as_ref().map(|writing| &writing.live);
-        served.is_snapshot && live.is_some_and(|live| live.is_destroyed(served.dataset.head.guid))
+        served.is_snapshot && self.is_destroyed(served.dataset.head.guid)
+    }
+
+    /// Whether the snapshot of this GUID was destroyed while the pool was written.
+    pub(super) fn is_destroyed(&self, guid: u64) -> bool {
+        self.writing.as_ref().is_some_and(|writing| writing.live.is_destroyed(guid))
     }
 
     /// Tasks that were done in the pool: none in one that is only read.

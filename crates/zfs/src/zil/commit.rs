@@ -56,6 +56,8 @@ const BLOCK_BYTES_UNIT: usize = 4 << 10;
 const WRITE_BYTES: usize = HEAD_BYTES + Write::BYTES;
 /// A write is divided between blocks if so much of it fits into the first.
 const PIECE_BYTES_MIN: usize = 4 << 10;
+/// A write is divided where a sector of the volume ends.
+const SECTOR_BYTES: u64 = 4 << 10;
 /// Blocks of one write that are on their way to their places at once.
 const BLOCKS_MAX: usize = 8;
 /// Blocks that are on their way at once: 4 MiB.
@@ -436,7 +438,9 @@ impl IntentLog {
         let (now, later) = match ready {
             whole if whole.len() <= room => (whole, None),
             Ready::Bytes { txg, object, at, bytes } if room >= WRITE_BYTES + PIECE_BYTES_MIN => {
-                let fits = (room - WRITE_BYTES) / 8 * 8;
+                // Each part is carried out as a whole or not at all: no sector is ever half of it.
+                let end = at + (room - WRITE_BYTES) as u64;
+                let fits = (end / SECTOR_BYTES * SECTOR_BYTES - at) as usize;
                 let rest = bytes.slice(fits..bytes.len());
                 let first = Ready::Bytes { txg, object, at, bytes: bytes.slice(0..fits) };
                 let at = at + fits as u64;

@@ -115,7 +115,7 @@ async fn change(files: &FileSystem, model: &mut Files, random: &mut Prng) {
             // Long ones need a spill block.
             let len = 1 + random.below(3000);
             // What compresses well would stand in the pointer to it.
-            let value: Vec<u8> = (0..len).map(|_| random.next_u64() as u8).collect();
+            let value = random.bytes(len as usize);
             let value = random.chance(0.7).then_some(&value[..]);
             files.set_extended_attribute(number, b"user.x", value).await.expect("it is set");
         }
@@ -125,8 +125,8 @@ async fn change(files: &FileSystem, model: &mut Files, random: &mut Prng) {
         }
         _ if is_file => {
             let at = random.below(of.bytes + 200_000);
-            let bytes: Vec<u8> =
-                (0..1 + random.below(300_000)).map(|_| random.next_u64() as u8).collect();
+            let len = 1 + random.below(300_000) as usize;
+            let bytes = random.bytes(len);
             let end = at + bytes.len() as u64;
             files.write(number, at, &Buf::copy_of(&bytes), end).await.expect("it is written");
             of.bytes = of.bytes.max(end);
@@ -305,7 +305,7 @@ async fn give(real: &Mounted, node: Node, user: u32) -> Result<(), InodeError> {
 
 async fn put(real: &Mounted, node: Node, len: usize) -> Result<(), InodeError> {
     let mut random = Prng::new(len as u64);
-    let bytes: Vec<u8> = (0..len).map(|_| random.next_u64() as u8).collect();
+    let bytes = random.bytes(len);
     let data = SgList::from(Buf::copy_of(&bytes));
     real.write(Caller::default(), node, WriteAt::End, data, false).await.map(drop)
 }

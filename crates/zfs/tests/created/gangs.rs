@@ -106,10 +106,7 @@ fn a_block_that_is_longer_than_any_free_stretch_is_written_in_pieces() {
     let mut small = top(0, VdevKind::File, 1);
     small.asize = Some(48 * MIB);
     let rig = Rig::new(vec![small]);
-    let content: Vec<u8> = {
-        let mut random = Prng::new(5);
-        (0..16 * MIB).map(|_| random.next_u64() as u8).collect()
-    };
+    let content = Prng::new(5).bytes(16 * MIB as usize);
     let wanted = content.clone();
     rig.with(async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
         let live = Live::open(spa, &fresh).await.expect("it opens for writing");

@@ -57,7 +57,7 @@ async fn sync(live: &Live) {
 }
 
 fn bytes(random: &mut Prng, len: u64) -> Vec<u8> {
-    (0..len).map(|_| random.next_u64() as u8).collect()
+    random.bytes(len as usize)
 }
 
 /// Makes a file system with files, and its snapshot `s`.

@@ -504,6 +504,15 @@ fn new_file(number: u64) -> NewFile {
     }
 }
 
+/// Runs of so many bytes that are alike.
+fn runs(len: usize, run: usize, word: u64) -> Vec<u8> {
+    let mut bytes = vec![0; len];
+    for (n, run) in bytes.chunks_mut(run).enumerate() {
+        run.fill((n as u64).wrapping_mul(word) as u8);
+    }
+    bytes
+}
+
 async fn change(files: &FileSystem, model: &mut Model, random: &mut Prng) {
     let root = files.root_number();
     let name = |number: u64| format!("file {number}").into_bytes();
@@ -534,8 +543,8 @@ async fn change(files: &FileSystem, model: &mut Model, random: &mut Prng) {
             let word = random.next_u64();
             let bytes: Vec<u8> = match random.below(3) {
                 0 => vec![word as u8; len],
-                1 => (0..len).map(|n| (n as u64 / 64).wrapping_mul(word) as u8).collect(),
-                _ => (0..len).map(|_| random.next_u64() as u8).collect(),
+                1 => runs(len, 64, word),
+                _ => random.bytes(len),
             };
             let end = at + len;
             let now = content.len().max(end);

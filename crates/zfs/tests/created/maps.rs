@@ -408,28 +408,19 @@ fn a_cut_while_metaslabs_are_flushed_leaves_maps_and_logs_that_agree() {
     assert!(flushed > 0 && flushed < not, "{flushed} of {not} cuts came after the flush");
 }
 
-/// What one group writes on the average, in writes to the device and in bytes, of a pool of this many metaslabs in which blocks are freed
-/// all over.
-fn written_a_group(features: Vec<&'static str>) -> (u64, u64, usize) {
+/// A pool of many metaslabs, of each of which a long piece is taken that nobody reaches; and how long. It was exported.
+fn taken_all_over(features: Vec<&'static str>) -> (Rig, Vec<Dva>, u64) {
     const BYTES: u64 = 64 << 30;
-    const WARM: usize = 140;
-    const GROUPS: usize = 64;
-    const FREED: u64 = 1000;
-    const PIECE: u64 = 8192;
     let mut one = top(0, VdevKind::File, 1);
     one.asize = Some(BYTES - (8 << 20));
     let rig = Rig::of_size(BYTES, vec![one], features);
-    let below = Rc::clone(&rig.disks[0].1) as DeviceRef;
-    let device = Stats::new(below, &rig.runtime.handle());
-    let counted = Rc::clone(&device);
-    rig.with_devices(vec![device as DeviceRef], async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
+    let (taken, long) = rig.with(async |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
         let live = Live::open(spa, &fresh).await.expect("it opens for writing");
         let writer = live.syncer().writer();
         let (slabs, stride) = writer.space(|space| {
             let slabs = space.metaslabs(0).expect("it is known");
             (slabs.len(), slabs.stride())
         });
-        // A long piece of each: nobody reaches them, so `zdb` is not asked.
         let long = stride / 4 * 3;
         let taken = live.sync(async |maker| {
             let one = |_| {
@@ -440,6 +431,59 @@ fn written_a_group(features: Vec<&'static str>) -> (u64, u64, usize) {
             Ok((0..slabs).map(one).collect::<Vec<Dva>>())
         });
         let taken = taken.await.expect("it is written");
+        live.close(LabelState::Exported).await.expect("it is closed");
+        (taken, long)
+    });
+    (rig, taken, long)
+}
+
+/// What could break: a metaslab that is changed for the first time since it was flushed keeps the number that it had, and that number's
+/// log goes before it is flushed again: the pool is not opened any more.
+#[test]
+fn what_is_changed_first_since_an_export_needs_no_log_of_before() {
+    const PIECE: u64 = 8192;
+    let (rig, taken, long) = taken_all_over(features_and(&MAP_LOGS));
+    let devices: Vec<DeviceRef> = rig.devices().into_values().collect();
+    rig.with(async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
+        assert_eq!(of_logs(&spa).await.0, 1, "that of the export");
+        let live = Live::open(spa, &fresh).await.expect("it opens for writing");
+        let writer = live.syncer().writer();
+        for group in 1..=LOGS_MAX {
+            let at = group as u64 * PIECE;
+            assert!(at < long);
+            let done = live.sync(async |_| {
+                for of in &taken {
+                    let piece = Dva::new(0, of.offset() + at, PIECE, false);
+                    writer.space(|space| space.free(&piece));
+                }
+                Ok(())
+            });
+            done.await.expect("it is written");
+            assert!(on_disk(&live, &devices, None).await == in_memory(&live), "group {group}");
+            // The few metaslabs that the export's own group changed are the oldest, and flushed first: then its log goes.
+            if of_logs(live.spa()).await.0 <= group {
+                return;
+            }
+        }
+        panic!("the log of the export is still there");
+    });
+}
+
+/// What one group writes on the average, in writes to the device and in bytes, of a pool of this many metaslabs in which blocks are freed
+/// all over.
+fn written_a_group(features: Vec<&'static str>) -> (u64, u64, usize) {
+    const WARM: usize = 140;
+    const GROUPS: usize = 64;
+    const FREED: u64 = 1000;
+    const PIECE: u64 = 8192;
+    let (rig, taken, long) = taken_all_over(features);
+    let slabs = taken.len();
+    let below = Rc::clone(&rig.disks[0].1) as DeviceRef;
+    let device = Stats::new(below, &rig.runtime.handle());
+    let counted = Rc::clone(&device);
+    rig.with_devices(vec![device as DeviceRef], async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
+        let live = Live::open(spa, &fresh).await.expect("it opens for writing");
+        let writer = live.syncer().writer();
         let (mut random, mut freed) = (Prng::new(1), RangeSet::default());
         let with_logs = live.syncer().has_map_logs();
         let warm = if with_logs { WARM } else { 4 };

@@ -7,9 +7,9 @@ use super::datasets::{node, number, task};
 use super::{Rig, features_and, raidz, top};
 use fixtures::extent::by_extent;
 use rt::inodes::{
-    Attributes, Caller, ChangeNotice, Cookie, Fallocate, InodeError, InodeKind, Inodes, New, Node,
-    OpenNode, RenameHow, Seek, SetAttributes, SetHow, SetTime, Timestamp, WallClock, Watcher,
-    WriteAt,
+    Attributes, Caller, ChangeNotice, Cookie, Fallocate, InodeError, InodeKind, Inodes, ListEntry,
+    New, Node, OpenNode, RenameHow, Seek, SetAttributes, SetHow, SetTime, Timestamp, WallClock,
+    Watcher, WriteAt,
 };
 use rt::{Buf, MemoryTree, SgList};
 use std::cell::{Cell, RefCell};
@@ -337,7 +337,7 @@ impl Both {
             }
             _ => {
                 let word = random.next_u64();
-                let bytes: Vec<u8> = (0..len).map(|n| (n / 50).wrapping_mul(word) as u8).collect();
+                let bytes = super::runs(len as usize, 50, word);
                 let how =
                     if random.chance(0.3) { WriteAt::End } else { WriteAt::Offset(Offset(at)) };
                 let data = || SgList::from(Buf::copy_of(&bytes));
@@ -552,7 +552,7 @@ fn a_full_pool_refuses_data_and_lets_it_be_removed() {
             let made = real.create(by, Node::ROOT, b"f", new).await.expect("it is made");
             let mut written = 0;
             let error = loop {
-                let bytes: Vec<u8> = (0..1 << 20).map(|_| random.next_u64() as u8).collect();
+                let bytes = random.bytes(1 << 20);
                 let data = SgList::from(Buf::copy_of(&bytes));
                 match real.write(by, made.node, WriteAt::End, data, false).await {
                     Ok(_) => written += 1,
@@ -724,6 +724,44 @@ fn what_commands_do_shows_in_a_mount() {
         let read = real.read(file, Offset(0), ByteCount(10)).await.expect("it is read");
         assert_eq!(read.to_vec(), b"written on");
         real.unwatch(mount);
+        drop(real);
+        live.close(LabelState::Exported).await.expect("it is closed");
+    });
+    rig.judge();
+}
+
+/// There may be thousands of snapshots: who lists them opens none.
+#[test]
+fn snapshots_are_listed_as_they_are_and_none_is_opened_for_that() {
+    let rig = Rig::new(vec![top(0, VdevKind::File, 1)]);
+    rig.with(async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
+        let live = Rc::new(Live::open(spa, &fresh).await.expect("it opens for writing"));
+        let head = number(&live, "tank").await;
+        for name in ["z", "a", "m"] {
+            task(&live, async |tasks| tasks.snapshot(head, name).await).await.expect("it is taken");
+        }
+        let real = mounted(&live, Rc::new(Steps(Cell::new(0)))).await;
+        let control = real.lookup(Node::ROOT, b".zfs").await.expect("it is there").node;
+        let snapshots = real.lookup(control, b"snapshot").await.expect("it is there").node;
+        let list = async |after, count| real.list(snapshots, after, count).await.expect("listed");
+        let names = |all: &[ListEntry]| -> Vec<String> {
+            all.iter().map(|one| String::from_utf8_lossy(&one.name).into_owned()).collect()
+        };
+        let all = list(Cookie::START, 100).await;
+        assert_eq!(names(&all), ["z", "a", "m"], "from the oldest on");
+        for entry in &all {
+            assert_eq!(real.attributes(entry.node).await.err(), Some(InodeError::NoKey));
+        }
+        assert_eq!(names(&list(all[0].cookie, 1).await), ["a"], "in pieces");
+        let a = real.lookup(snapshots, b"a").await.expect("it is there").node;
+        assert_eq!(list(Cookie::START, 100).await[1].node, a, "what is open is known");
+        let renamed = task(&live, async |tasks| tasks.rename_snapshot(head, "m", "k").await).await;
+        assert!(renamed.expect("it is done"));
+        let gone = number(&live, "tank@a").await;
+        let gone = task(&live, async |tasks| tasks.destroy_snapshot(gone, false).await).await;
+        gone.expect("it goes");
+        real.follow().await.expect("it is known");
+        assert_eq!(names(&list(Cookie::START, 100).await), ["z", "k"]);
         drop(real);
         live.close(LabelState::Exported).await.expect("it is closed");
     });

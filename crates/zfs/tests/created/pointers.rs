@@ -115,7 +115,7 @@ fn bytes(seed: u64) -> Vec<u8> {
     let mut random = Prng::new(seed);
     match seed % 3 {
         0 => vec![seed as u8 | 1; BLOCK as usize],
-        _ => (0..BLOCK).map(|_| random.next_u64() as u8).collect(),
+        _ => random.bytes(BLOCK as usize),
     }
 }
 

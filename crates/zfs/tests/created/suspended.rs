@@ -30,9 +30,7 @@ const BLOCK: u64 = 16 << 10;
 
 /// Bytes of a block that no compression makes shorter.
 fn bytes(seed: u64) -> Buf {
-    let mut random = Prng::new(seed);
-    let all: Vec<u8> = (0..BLOCK).map(|_| random.next_u64() as u8).collect();
-    Buf::copy_of(&all)
+    Buf::copy_of(&Prng::new(seed).bytes(BLOCK as usize))
 }
 
 /// A pool with a volume that is held, with this `failmode`.

@@ -66,8 +66,8 @@ fn content(random: &mut Prng, len: usize) -> Vec<u8> {
     match random.below(4) {
         0 => vec![word as u8; len],
         1 => vec![0; len],
-        2 => (0..len).map(|n| (n as u64 / 64).wrapping_mul(word) as u8).collect(),
-        _ => (0..len).map(|_| random.next_u64() as u8).collect(),
+        2 => super::runs(len, 64, word),
+        _ => random.bytes(len),
     }
 }
 
@@ -247,7 +247,7 @@ async fn limit(live: &Live, name: &str, limit: Limit, bytes: u64) -> Result<(), 
 
 async fn fill(volume: &LiveVolume, from: u64, to: u64, random: &mut Prng) -> Option<IoErrorKind> {
     for at in (from..to).step_by(128 << 10) {
-        let bytes: Vec<u8> = (0..128 << 10).map(|_| random.next_u64() as u8).collect();
+        let bytes = random.bytes(128 << 10);
         let done = volume.submit(Request::write(Offset(at), Buf::copy_of(&bytes))).await;
         if let Err(error) = done {
             return Some(error.kind);
@@ -372,7 +372,8 @@ fn cut_at(base: &Rig, write: u64) -> bool {
         let (mut model, mut random) = (vec![0; 1 << 20], Prng::new(11));
         kept.borrow_mut().push(model.clone());
         for _ in 0..3 {
-            for _ in 0..6 {
+            // More than a block of the log holds: some are divided.
+            for _ in 0..16 {
                 let len = (1 + random.below(60)) * 512;
                 let at = random.below((MIB - len) / 512) * 512;
                 let bytes = content(&mut random, len as usize);

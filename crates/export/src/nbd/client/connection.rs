@@ -10,26 +10,31 @@
 //! make the client hold more than what was asked for.
 //!
 //! **The end.** Once nobody has use for the device and all is answered, the client takes its leave. Where the
-//! connection breaks, or the server breaks the protocol, all that is under way ends with
-//! [`IoErrorKind::Gone`], as does whatever comes later.
+//! connection breaks, the server breaks the protocol, or says and takes nothing for [`SILENCE_MAX`] while requests wait, all
+//! that is under way ends with [`IoErrorKind::Gone`], as does whatever comes later.
 
 use super::handshake::Terms;
 use super::reply::{Landing, Place, ReplyError, kind_of};
 use crate::nbd::inbox::Inbox;
 use crate::nbd::outbox::{Outbox, Share};
-use crate::nbd::protocol::{Command, Fields, ReplyHead, Request, chunk};
+use crate::nbd::protocol::{Command, Fields, ReplyHead, Request, chunk, command_flag};
 use crate::nbd::{
-    CLIENT_IN_FLIGHT_BYTES_MAX, EXTENTS_MAX, IN_FLIGHT_REQUESTS_MAX, STRING_BYTES_MAX,
+    CLIENT_IN_FLIGHT_BYTES_MAX, EXTENTS_MAX, IN_FLIGHT_REQUESTS_MAX, SILENCE_MAX, STRING_BYTES_MAX,
 };
 use futures_util::future::{Either, select};
 use rt::sync::{Notify, Semaphore, oneshot};
-use rt::{IoErrorKind, SgList, StreamError, StreamRef};
+use rt::{IoErrorKind, Rt, SgList, StreamError, StreamRef};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
+
+/// Looks at a silent server before it is given up.
+const SILENCE_LOOKS: u32 = 6;
+/// A flush, or a write that is to be durable, may take so many times as long.
+const FLUSH_FACTOR: u32 = 4;
 
 /// A request that is to be sent.
 pub(super) struct Wish {
@@ -71,6 +76,8 @@ impl Ending {
 struct Waiting {
     share: Share,
     command: Command,
+    /// The answer means that something is durable.
+    is_durable: bool,
     len: u32,
     landing: Landing,
     status: Vec<(u32, u32)>,
@@ -95,6 +102,10 @@ pub(super) struct Connection {
     over: Cell<bool>,
     fault: Cell<Option<ReplyError>>,
     ended: Notify,
+    /// How often the server said or took something.
+    moved: Cell<u64>,
+    /// Something is asked.
+    asked: Notify,
     /// The connection's task, while its writer has nothing to write.
     writer: RefCell<Option<Waker>>,
 }
@@ -134,6 +145,8 @@ impl Connection {
             over: Cell::new(false),
             fault: Cell::new(None),
             ended: Notify::new(),
+            moved: Cell::new(0),
+            asked: Notify::new(),
             writer: RefCell::default(),
         })
     }
@@ -209,8 +222,10 @@ impl Connection {
         self.outbox.borrow_mut().push(&[&head], data, Share::default());
         let landing = Landing::new(offset, len);
         let (status, error) = (Vec::new(), None);
-        let waiting = Waiting { share, command, len, landing, status, error, ending };
+        let is_durable = command == Command::Flush || flags & command_flag::FUA != 0;
+        let waiting = Waiting { share, command, is_durable, len, landing, status, error, ending };
         self.waiting.borrow_mut().insert(cookie, waiting);
+        self.asked.notify_waiters();
         self.wake();
     }
 
@@ -222,15 +237,17 @@ impl Connection {
     }
 
     /// Writes and reads until one side ends it.
-    pub(super) async fn run(self: Rc<Self>, inbox: Inbox) {
+    pub(super) async fn run(self: Rc<Self>, rt: Rt, inbox: Inbox) {
         let fault = {
             let reading = pin!(self.read_replies(inbox));
             let writing = pin!(self.write_requests());
-            match select(writing, reading).await {
-                Either::Left((Ok(()), _)) => None,
-                Either::Left((Err(error), _)) => Some(ReplyError::Stream(error)),
-                Either::Right((Err(error), _)) => Some(error),
-                Either::Right((Ok(never), _)) => match never {},
+            let silence = pin!(self.silence(&rt));
+            match select(select(writing, reading), silence).await {
+                Either::Left((Either::Left((Ok(()), _)), _)) => None,
+                Either::Left((Either::Left((Err(error), _)), _)) => Some(ReplyError::Stream(error)),
+                Either::Left((Either::Right((Err(error), _)), _)) => Some(error),
+                Either::Left((Either::Right((Ok(never), _)), _)) => match never {},
+                Either::Right(((), _)) => Some(ReplyError::Silent),
             }
         };
         self.over.set(true);
@@ -245,6 +262,33 @@ impl Connection {
         // The server may be gone; then there is nothing to end.
         let _ = self.stream.shutdown().await;
         self.ended.notify_waiters();
+    }
+
+    /// Waits until the server has said and taken nothing for as long as it may while requests waited, and a look longer at the
+    /// most.
+    async fn silence(&self, rt: &Rt) {
+        let mut silent = 0;
+        while silent < self.looks() {
+            if self.waiting.borrow().is_empty() {
+                self.asked.notified().await;
+                silent = 0;
+            }
+            let moved = self.moved.get();
+            rt.sleep(SILENCE_MAX / SILENCE_LOOKS).await;
+            silent = if self.moved.get() == moved { silent + 1 } else { 0 };
+        }
+    }
+
+    /// After how many looks a server is given up that was silent at each.
+    fn looks(&self) -> u32 {
+        // It writes out what it holds, or its disk does.
+        let flushes = |one: &Waiting| one.is_durable;
+        let factor = if self.waiting.borrow().values().any(flushes) { FLUSH_FACTOR } else { 1 };
+        SILENCE_LOOKS * factor
+    }
+
+    fn moves(&self) {
+        self.moved.set(self.moved.get() + 1);
     }
 
     /// Writes requests until nobody has use for more and all are answered; then the leave.
@@ -269,6 +313,7 @@ impl Connection {
                 Some(requests) => self.stream.write(requests).await?,
                 None => break,
             }
+            self.moves();
         }
         let (command, cookie) = (Command::Disconnect, self.next_cookie.get());
         let leave = Request { flags: 0, command, cookie, offset: 0, len: 0 }.encode();
@@ -281,6 +326,7 @@ impl Connection {
     async fn read_replies(&self, mut inbox: Inbox) -> Result<std::convert::Infallible, ReplyError> {
         loop {
             inbox.fill(ReplyHead::SIMPLE).await?;
+            self.moves();
             let mut bytes = [0; ReplyHead::CHUNK];
             let first = &mut bytes[..ReplyHead::SIMPLE];
             first.copy_from_slice(inbox.take(ReplyHead::SIMPLE));
@@ -444,6 +490,7 @@ impl Connection {
 
     /// The reply to a request is whole.
     fn end(&self, cookie: u64) -> Result<(), ReplyError> {
+        self.moves();
         let waiting = self.waiting.borrow_mut().remove(&cookie);
         let waiting = waiting.ok_or(ReplyError::Cookie(cookie))?;
         let Waiting { share, command, landing, status, error, ending, .. } = waiting;

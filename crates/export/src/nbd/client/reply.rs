@@ -8,6 +8,7 @@
 //! After a reply that breaks the rules nothing that follows can be trusted, not even where the next reply
 //! begins: the connection is given up.
 
+use crate::nbd::SILENCE_MAX;
 use rt::{BufMut, IoErrorKind, SgList, StreamError};
 
 /// Stretches of a read that don't touch each other, at the most, while its pieces come. Servers send them in
@@ -20,6 +21,9 @@ pub enum ReplyError {
     /// The connection broke.
     #[error("{0}")]
     Stream(#[from] StreamError),
+    /// No word for too long, though requests wait for it.
+    #[error("the server says nothing for {} s, though requests wait", SILENCE_MAX.as_secs())]
+    Silent,
     /// A reply that begins with another number.
     #[error("a reply begins with {0:#010x}, which is no reply's")]
     Magic(u32),

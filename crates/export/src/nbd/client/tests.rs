@@ -13,7 +13,7 @@ mod handshake;
 use super::*;
 use crate::nbd::protocol::{self, chunk};
 use crate::nbd::tests::client::{Moody, run, server};
-use crate::nbd::{CLIENT_IN_FLIGHT_BYTES_MAX, IN_FLIGHT_REQUESTS_MAX, Server};
+use crate::nbd::{CLIENT_IN_FLIGHT_BYTES_MAX, IN_FLIGHT_REQUESTS_MAX, SILENCE_MAX, Server};
 use crate::tls::Tls;
 use by_hand::{ByHand, Export, at, by_hand, chunk_of, hole};
 use futures_util::future::join_all;
@@ -471,5 +471,33 @@ fn a_client_that_is_dropped_takes_its_leave_after_the_last_answer() {
         assert_eq!(asked.await.expect("answered").to_vec(), [1; 512]);
         assert_eq!(by_hand.request().await.expect("a leave").0.command, Command::Disconnect);
         assert!(by_hand.request().await.is_none(), "then the end");
+    });
+}
+
+/// A server that hangs is no different from one that is gone; one that is slow, and one that nobody asks, stay.
+#[test]
+fn a_server_that_falls_silent_while_requests_wait_is_given_up() {
+    run(async |rt| {
+        let (client, mut by_hand) = by_hand(&rt, false, Export::plain()).await;
+        rt.sleep(10 * SILENCE_MAX).await;
+        for (request, patience) in [
+            (Request::read(Offset(0), ByteCount(512)), SILENCE_MAX),
+            (Request::flush(), 4 * SILENCE_MAX),
+        ] {
+            let slow = client.submit(request);
+            let (request, _) = by_hand.request().await.expect("asked");
+            rt.sleep(patience * 9 / 10).await;
+            by_hand.send(&protocol::simple_reply(request.cookie, None)).await;
+            let read = if request.command == Command::Read { vec![7; 512] } else { Vec::new() };
+            by_hand.send(&read).await;
+            assert_eq!(slow.await.expect("it is slow").to_vec(), read);
+        }
+        let (begun, lost) = (rt.now(), client.submit(Request::read(Offset(0), ByteCount(512))));
+        assert_eq!(lost.await.expect_err("it hangs").kind, IoErrorKind::Gone);
+        let waited = rt.now() - begun;
+        assert!(waited >= SILENCE_MAX && waited <= SILENCE_MAX * 4 / 3, "{waited:?}");
+        assert_eq!(client.fault(), Some(ReplyError::Silent));
+        let late = client.submit(Request::flush()).await.expect_err("it is over");
+        assert_eq!(late.kind, IoErrorKind::Gone);
     });
 }

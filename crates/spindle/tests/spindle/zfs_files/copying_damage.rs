@@ -17,7 +17,7 @@ fn damaged() -> Option<(Fixture, tempfile::TempDir)> {
         std::fs::rename(from, to).expect("moved");
     }
     let disk = fixture.path().join("disk3.raw");
-    std::fs::copy(&disk, away.path().join("disk3.raw")).expect("copied");
+    fixtures::copy(&disk, &away.path().join("disk3.raw"));
     let file = std::fs::File::options().write(true).open(&disk).expect("it opens");
     for at in (0x44_0000..0x4d_0000).step_by(64 << 10) {
         file.write_all_at(&[0xde, 0xad].repeat(2048), at).expect("overwritten");
@@ -56,7 +56,7 @@ fn a_copy_with_zeros_in_it_is_never_taken_for_whole() {
     // All disks are there again.
     for disk in std::fs::read_dir(away.path()).expect("a folder") {
         let disk = disk.expect("a disk");
-        std::fs::copy(disk.path(), fixture.path().join(disk.file_name())).expect("copied");
+        fixtures::copy(&disk.path(), &fixture.path().join(disk.file_name()));
     }
     fixture.prints(&arguments);
     assert_eq!(marks(&out), 0);

@@ -296,7 +296,7 @@ fn a_pool_on_a_raid_set_is_read() {
     // The superblock of metadata 1.0 stands at the end, so what lies at the beginning is the set's.
     let file = std::fs::File::options().write(true).open(&disk).expect("it opens");
     file.set_len(file.metadata().expect("looked at").len() + (4 << 20)).expect("grown");
-    std::fs::copy(&disk, &members[0]).expect("copied");
+    fixtures::copy(&disk, &members[0]);
     std::fs::rename(&disk, &members[1]).expect("renamed");
     let made = Command::new(env!("CARGO_BIN_EXE_spindle"))
         .args(["md", "create", "set", "--level", "1", "--raid-devices", "2", "--metadata", "1.0"])

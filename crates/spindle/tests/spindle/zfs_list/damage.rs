@@ -59,7 +59,7 @@ fn devices_that_were_cut_short_or_copied_are_told_of() {
     assert_eq!(text.lines().count(), 1, "{text}");
     assert!(text.contains("disk1.raw has 30 MiB, and pool 't_z1_3' goes up to"), "{text}");
     let disks = fixtures::unpack(&folder, "single");
-    fs::copy(disks.path().join("disk0.raw"), disks.path().join("copy.raw")).expect("copied");
+    fixtures::copy(&disks.path().join("disk0.raw"), &disks.path().join("copy.raw"));
     let text = notes(disks.path());
     assert_eq!(text.lines().count(), 1, "{text}");
     assert!(text.contains("both say that they are the same device of pool 't_single'"), "{text}");

@@ -4,7 +4,8 @@
 //! pool is not a pool any more, something of the user's is replaced, the wrong thing is written to.
 
 use super::pools::{disks, done, judge, printed_and_said, program, refused, run};
-use super::tree::{compare, known, noise, text, with_everything};
+use super::tree::{compare, known, text, with_everything};
+use fixtures::noise;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::MetadataExt;
 use std::process::Stdio;

@@ -1,5 +1,6 @@
 //! A tree of files with all that files can have, and all that is known of a tree, to be compared.
 
+use fixtures::noise;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -7,20 +8,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::process::Command;
-
-/// Bytes that don't compress, by their number.
-pub fn noise(number: u64, len: usize) -> Vec<u8> {
-    let mut state = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut bytes = Vec::with_capacity(len + 8);
-    while bytes.len() < len {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        bytes.extend(state.to_le_bytes());
-    }
-    bytes.truncate(len);
-    bytes
-}
 
 pub fn is_root() -> bool {
     File::open("/proc/self").is_ok()

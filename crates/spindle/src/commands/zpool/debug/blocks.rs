@@ -139,6 +139,7 @@ fn as_text(census: &Census, parsable: bool) -> String {
             FaultKind::Map => "the space map contradicts itself",
             FaultKind::NotAllocated => "a block lies where nothing is allocated",
             FaultKind::Twice => "two blocks lie there",
+            FaultKind::NoLog => "a log of space maps that its metaslab waits for is not there",
         };
         let by = fault.claimed_by.map_or(String::new(), |at| format!(" ({at})"));
         let (vdev, offset, len) = (fault.vdev, fault.offset, fault.len);
