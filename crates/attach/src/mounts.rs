@@ -20,7 +20,7 @@ use crate::context::Context;
 use crate::error::{Error, MountFailure};
 use crate::event::{Event, Events};
 use crate::mount_directories::Taken;
-use crate::pools::mount_table::{Kept, Unmount, Wish};
+use crate::pools::mount_table::{Again, Kept, Unmount, Wish};
 use crate::pools::{HeldBy, Session};
 use ::zfs::ZfsError;
 use ::zfs::mounted::{MountOptions, Mounted, Notice, Tell, Writing};
@@ -33,7 +33,7 @@ use rt::sync::mpsc;
 use rt::{Rt, Task};
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -51,8 +51,17 @@ pub struct RunningMount {
     damage: Rc<Cell<u64>>,
     rt: Rt,
     /// Of a pool that is held.
-    kept: Option<(Kept, mpsc::Receiver<Wish>)>,
+    kept: Option<InTable>,
     _taken: Taken,
+}
+
+/// How a mount stands in the table of its pool.
+struct InTable {
+    kept: Kept,
+    wishes: mpsc::Receiver<Wish>,
+    /// To be mounted again.
+    pool: HeldBy,
+    wanted: ToMount,
 }
 
 /// A directory on which a dataset is mounted for writing, and which nobody serves yet.
@@ -148,10 +157,12 @@ impl Opened {
     }
 
     /// Serves it where it is mounted.
-    fn serve(self, pool: &HeldBy, mount: FuseMount, for_writing: bool) -> RunningMount {
+    fn serve(self, pool: &HeldBy, mount: FuseMount, wanted: ToMount) -> RunningMount {
         let Opened { name, mounted, damage } = self;
         pool.add_mounted(&mounted);
-        let kept = pool.mounts.put(&mounted, mount.directory(), for_writing);
+        let for_writing = wanted.for_writing;
+        let (kept, wishes) = pool.mounts.put(&mounted, mount.directory(), for_writing);
+        let kept = InTable { kept, wishes, pool: pool.clone(), wanted };
         let server = Server::with_notices(mounted, mount.stream(), mount.notices());
         let context = pool.pools.disks().context();
         let mut running = RunningMount::start(context, (mount, for_writing), server, name, damage);
@@ -203,9 +214,18 @@ impl RunningMount {
     ) -> Result<RunningMount, Error> {
         let MountPoint { dataset, mount } = point;
         let how = MountOptions { shows_control, ..MountOptions::default() };
+        let wanted = ToMount {
+            dataset: dataset.clone(),
+            directory: mount.directory().to_owned(),
+            makes_directory: false,
+            covers: true,
+            for_writing: true,
+            shows_control,
+            by_mountpoint: how.by_mountpoint,
+        };
         let its = pool.clone();
         let opened = pool.pools.wait(async move { Opened::new(&its, &dataset, how).await });
-        Ok(opened?.serve(pool, mount, true))
+        Ok(opened?.serve(pool, mount, wanted))
     }
 
     /// Mounts a dataset of a pool that is held, while what else is held and mounted is served.
@@ -213,7 +233,8 @@ impl RunningMount {
     /// # Errors
     /// It is mounted already, or can't be opened, or not be mounted there.
     pub async fn begin(pool: &HeldBy, wanted: ToMount) -> Result<RunningMount, Error> {
-        let ToMount { dataset, directory, for_writing, shows_control, by_mountpoint, .. } = wanted;
+        let ToMount { dataset, directory, for_writing, shows_control, by_mountpoint, .. } =
+            wanted.clone();
         let failed = |error| Error::CannotOpen { name: dataset.clone(), error: Box::new(error) };
         let shown = pool.mounts.shown().await.map_err(failed)?;
         if shown.iter().any(|shown| shown.dataset == dataset) {
@@ -237,7 +258,7 @@ impl RunningMount {
         context.directories().check(&found.path)?;
         let how = how_used(pool.live.spa(), &opened.name, for_writing).await?;
         let mount = FuseMount::apart(&host, &found.path, &opened.name, how).await;
-        Ok(opened.serve(pool, mount.map_err(not_mounted)?, for_writing))
+        Ok(opened.serve(pool, mount.map_err(not_mounted)?, wanted))
     }
 
     fn start(
@@ -271,44 +292,95 @@ impl RunningMount {
         context.rt().spawn(serving).detach();
     }
 
-    /// Serves until somebody unmounts it, or this ends: then the kernel writes out what it holds, and it is unmounted.
+    /// Serves until somebody unmounts it, or this ends: then the kernel writes out what it holds, and it is unmounted. In between it may be
+    /// unmounted and mounted again, as somebody wishes.
     ///
     /// # Errors
     /// It can't be served any more, or not be unmounted.
-    pub async fn until(self, end: impl Future<Output = ()>) -> Result<Ended, Error> {
-        let RunningMount { mount, mut serving, name, damage, rt, kept, .. } = self;
-        let (kept, mut wishes) = kept.unzip();
+    pub async fn until(mut self, end: impl Future<Output = ()>) -> Result<Ended, Error> {
         let mut end = pin!(end);
-        let wish = loop {
-            let wish = async {
-                match &mut wishes {
-                    Some(wishes) => wishes.recv().await,
-                    None => pending().await,
-                }
-            };
-            let next = match select(&mut serving, select(end.as_mut(), pin!(wish))).await {
-                Either::Left((served, _)) => Next::Served(served),
-                Either::Right((Either::Left(_) | Either::Right((None, _)), _)) => Next::End,
-                Either::Right((Either::Right((Some(wish), _)), _)) => Next::Wish(wish),
-            };
-            match next {
-                Next::Served(served) => break served.map(|()| None)?,
+        loop {
+            match self.next(end.as_mut()).await {
+                Next::Served(served) => return served.map(|()| self.ended()),
                 Next::End => {
-                    unmounted(&mount, &mut serving, &rt, Unmount::Drain).await?;
-                    break None;
+                    self.unmount(Unmount::Drain).await?;
+                    return Ok(self.ended());
                 }
-                Next::Wish(wish) => match unmounted(&mount, &mut serving, &rt, wish.how).await {
-                    Ok(()) => break Some(wish),
+                Next::Wish(mut wish) => match self.unmount(wish.how).await {
                     Err(error) => wish.done(Err(error)),
+                    Ok(()) => match (wish.again.take(), self.kept.take()) {
+                        (Some(again), Some(kept)) => match self.again(kept, again, wish).await? {
+                            Ok(begun) => self = begun,
+                            Err(ended) => return Ok(ended),
+                        },
+                        (_, kept) => {
+                            // Whoever hears that it has ended finds it gone.
+                            drop(kept);
+                            let ended = self.ended();
+                            wish.done(Ok(()));
+                            return Ok(ended);
+                        }
+                    },
                 },
             }
-        };
-        // Whoever hears that it has ended finds it gone.
-        drop((mount, serving, kept));
-        if let Some(wish) = wish {
-            wish.done(Ok(()));
         }
-        Ok(Ended { dataset: name, damage: damage.get() })
+    }
+
+    async fn next(&mut self, end: Pin<&mut impl Future<Output = ()>>) -> Next {
+        let wishes = &mut self.kept;
+        let wish = async {
+            match wishes {
+                Some(kept) => kept.wishes.recv().await,
+                None => pending().await,
+            }
+        };
+        match select(&mut self.serving, select(end, pin!(wish))).await {
+            Either::Left((served, _)) => Next::Served(served),
+            Either::Right((Either::Left(_) | Either::Right((None, _)), _)) => Next::End,
+            Either::Right((Either::Right((Some(wish), _)), _)) => Next::Wish(wish),
+        }
+    }
+
+    /// What it leaves, when it is gone.
+    fn ended(self) -> Ended {
+        Ended { dataset: self.name, damage: self.damage.get() }
+    }
+
+    /// The same dataset in the same place, when whoever had it unmounted says so. If it can't be, who waits for it is told why.
+    async fn again(
+        self,
+        kept: InTable,
+        again: Again,
+        wish: Wish,
+    ) -> Result<Result<RunningMount, Ended>, Error> {
+        let InTable { kept, wishes, pool, wanted } = kept;
+        drop((kept, wishes));
+        let ended = self.ended();
+        wish.done(Ok(()));
+        let wanted = ToMount { dataset: again.dataset.clone(), covers: true, ..wanted };
+        let answer = again.wait().await;
+        let begun = RunningMount::begin(&pool, wanted).await;
+        match (begun, answer) {
+            (Ok(begun), answer) => {
+                begun.damage.set(ended.damage);
+                if let Some(answer) = answer {
+                    // Who waits for it may be gone.
+                    let _ = answer.send(Ok(()));
+                }
+                Ok(Ok(begun))
+            }
+            (Err(error), Some(answer)) => {
+                let _ = answer.send(Err(error));
+                Ok(Err(ended))
+            }
+            (Err(error), None) => Err(error),
+        }
+    }
+
+    /// Ends it, as somebody wishes.
+    async fn unmount(&mut self, how: Unmount) -> Result<(), Error> {
+        let RunningMount { mount, serving, rt, .. } = self;
+        unmounted(mount, serving, rt, how).await
     }
 }
 

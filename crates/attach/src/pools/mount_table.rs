@@ -49,7 +49,42 @@ pub enum Unmount {
 pub struct Wish {
     /// How.
     pub how: Unmount,
+    /// It is mounted again then, in the same place.
+    pub again: Option<Again>,
     answer: oneshot::Sender<Result<(), Error>>,
+}
+
+/// That a mount which ended begins again.
+pub struct Again {
+    /// What the dataset is called by now.
+    pub dataset: String,
+    go: oneshot::Receiver<oneshot::Sender<Result<(), Error>>>,
+}
+
+impl Again {
+    /// Waits until it may: whoever wished it says so, or is gone. What came of it is for who waits for that, if anybody does.
+    pub async fn wait(self) -> Option<oneshot::Sender<Result<(), Error>>> {
+        self.go.await.ok()
+    }
+}
+
+/// A mount that ended, and begins again when this is dropped or [resumed](Paused::resume).
+pub struct Paused {
+    go: oneshot::Sender<oneshot::Sender<Result<(), Error>>>,
+    _moving: Moving,
+}
+
+impl Paused {
+    /// Has it mounted again, and waits for that.
+    ///
+    /// # Errors
+    /// It can't be.
+    pub async fn resume(self) -> Result<(), Error> {
+        let (answer, done) = oneshot::channel();
+        // Who served it may be gone.
+        let _ = self.go.send(answer);
+        done.await.unwrap_or(Ok(()))
+    }
 }
 
 impl Wish {
@@ -92,9 +127,13 @@ impl Entry {
     /// # Errors
     /// It goes on.
     pub async fn end(&self, how: Unmount) -> Result<(), Error> {
+        self.wish(how, None).await
+    }
+
+    async fn wish(&self, how: Unmount, again: Option<Again>) -> Result<(), Error> {
         let (answer, done) = oneshot::channel();
         // One that is gone has ended.
-        if self.wishes.send(Wish { how, answer }).await.is_err() {
+        if self.wishes.send(Wish { how, again, answer }).await.is_err() {
             return Ok(());
         }
         done.await.unwrap_or(Ok(()))
@@ -240,6 +279,36 @@ impl MountTable {
             }
         }
         entry.end(how).await
+    }
+
+    /// Ends the mount that this dataset has itself, if it has one, as [`MountTable::end_one`] does, to be mounted again.
+    ///
+    /// # Errors
+    /// It goes on.
+    pub async fn pause(
+        self: &Rc<Self>,
+        rt: &Rt,
+        (dataset, name): (u64, &str),
+        by_force: bool,
+    ) -> Result<Option<Paused>, Error> {
+        let is_its = |entry: &Rc<Entry>| {
+            entry.mounted.upgrade().is_some_and(|mounted| mounted.dataset() == dataset)
+        };
+        let Some(entry) = self.entries().into_iter().find(is_its) else { return Ok(None) };
+        let how = if by_force { Unmount::Force } else { Unmount::IfIdle };
+        let mut tries = 0;
+        loop {
+            let (go, wait) = oneshot::channel();
+            let moving = self.moving();
+            let again = Again { dataset: name.to_owned(), go: wait };
+            match entry.wish(how, Some(again)).await {
+                Err(Error::MountBusy { .. }) if tries < BUSY_TRIES_MAX => {
+                    tries += 1;
+                    rt.sleep(BUSY_REST).await;
+                }
+                done => return done.map(|()| Some(Paused { go, _moving: moving })),
+            }
+        }
     }
 
     /// Ends all mounts.

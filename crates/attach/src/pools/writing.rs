@@ -11,6 +11,7 @@ use super::find::{HeldBy, PoolPlace, Pools};
 use super::fresh::HostFresh;
 use super::host::check_not_in_use;
 use super::members::{NewMember, Wanted};
+use super::mount_table::Paused;
 use super::names::check_name;
 use super::running::client;
 use crate::disks::Disks;
@@ -299,6 +300,29 @@ impl LivePool {
         let (mounts, rt) = (Rc::clone(&self.held.mounts), self.pools.rt());
         let datasets = datasets.to_vec();
         self.pools.wait(async move { mounts.leave(&rt, &datasets, by_force).await })
+    }
+
+    /// Unmounts a file system that is mounted itself, by its object and its name, until what comes back is resumed or dropped; nothing
+    /// where it isn't.
+    ///
+    /// # Errors
+    /// Somebody has files open in it, and it was not to be by force.
+    pub fn pause(
+        &self,
+        (dataset, name): (u64, &str),
+        by_force: bool,
+    ) -> Result<Option<Paused>, Error> {
+        let (mounts, rt) = (Rc::clone(&self.held.mounts), self.pools.rt());
+        let name = name.to_owned();
+        self.pools.wait(async move { mounts.pause(&rt, (dataset, &name), by_force).await })
+    }
+
+    /// Has it mounted again, as it was.
+    ///
+    /// # Errors
+    /// It can't be.
+    pub fn resume(&self, paused: Paused) -> Result<(), Error> {
+        self.pools.wait(async move { paused.resume().await })
     }
 
     /// Says in the labels that it is in use, before something is written for long.

@@ -245,18 +245,78 @@ fn a_mount_is_used_as_its_properties_and_quotas_say() {
     assert_eq!(too_much.kind(), std::io::ErrorKind::QuotaExceeded, "the pool has room");
     let too_much = fs::write(at.join("a/big"), vec![7; 200 << 20]).expect_err("it is too much");
     assert_eq!(too_much.kind(), std::io::ErrorKind::StorageFull, "the pool has none");
-    // What is mounted itself is not taken back under those who look at it.
-    done(&at, &["zfs", "snapshot", "tank/b@s"]);
-    fs::remove_file(at.join("a/big")).expect("it goes");
-    fs::write(at.join("b/later"), b"later").expect("there is room");
-    refused(&at, &["zfs", "rollback", "tank/b@s"], "spindle zfs unmount tank/b first");
-    done(&at, &["zfs", "unmount", "tank/b"]);
-    done(&at, &["zfs", "rollback", "tank/b@s"]);
-    done(&at, &["zfs", "mount", "tank/b"]);
-    assert!(!at.join("b/later").exists());
     let twice = ["zfs", "snapshot", "tank/b@x", "tank/b@y"];
     refused(&at, &twice, "multiple snapshots of same fs not allowed");
     holder.stop();
+    judge(&at.join("disks"), "tank");
+}
+
+#[test]
+fn a_dataset_that_is_mounted_is_taken_back_and_mounted_as_it_was() {
+    let Some((_folder, at, holder)) = mounted() else { return };
+    let (kept, later) = (at.join("a/kept"), at.join("a/later"));
+    fs::write(&kept, b"before").expect("it is written");
+    done(&at, &["zfs", "snapshot", "tank/a@s"]);
+    fs::write(&kept, b"after, and longer").expect("it is written");
+    fs::write(&later, b"later").expect("it is written");
+    assert_eq!(fs::read(&kept).expect("it is read"), b"after, and longer");
+    // Who has a file open keeps what he has.
+    let mut open = File::options().append(true).open(&later).expect("it is there");
+    let why = format!("cannot rollback 'tank/a': {} is busy", path(&at, "a"));
+    refused(&at, &["zfs", "rollback", "tank/a@s"], &why);
+    open.write_all(b" still").expect("it goes on");
+    drop(open);
+    assert_eq!(fs::read(&later).expect("it is read"), b"later still");
+    done(&at, &["zfs", "rollback", "tank/a@s"]);
+    assert!(is_mounted(&at.join("a")));
+    assert_eq!(names(&at.join("a")), ["kept"]);
+    assert_eq!(fs::read(&kept).expect("it is read"), b"before");
+    fs::write(&later, b"anew").expect("it is written");
+    assert_eq!(done(&at, &["zfs", "mount"]).lines().count(), 1);
+    // By force: he gets errors, and others what the snapshot has.
+    let mut open = File::create(&kept).expect("it is there");
+    open.write_all(b"lost").expect("it is written");
+    done(&at, &["zfs", "rollback", "-f", "tank/a@s"]);
+    assert!(open.write_all(b"nowhere").and_then(|()| open.sync_all()).is_err());
+    assert_eq!(names(&at.join("a")), ["kept"]);
+    assert_eq!(fs::read(&kept).expect("it is read"), b"before");
+    // What goes with newer snapshots may be mounted, too.
+    done(&at, &["zfs", "snapshot", "tank/a@t"]);
+    let clone = format!("mountpoint={}", path(&at, "clone"));
+    done(&at, &["zfs", "clone", "-o", &clone, "tank/a@t", "tank/clone"]);
+    done(&at, &["zfs", "mount", "-a"]);
+    fs::write(at.join("clone/file"), b"bytes").expect("it is written");
+    done(&at, &["zfs", "rollback", "-R", "tank/a@s"]);
+    assert!(!is_mounted(&at.join("clone")) && is_mounted(&at.join("a")));
+    done(&at, &["zfs", "unmount", "tank/a"]);
+    assert!(!is_mounted(&at.join("a")));
+    holder.stop();
+    judge(&at.join("disks"), "tank");
+}
+
+/// One that holds its pool as long as something is mounted, and one that mounts for who asked, go on.
+#[test]
+fn whoever_serves_a_mount_goes_on_when_its_dataset_is_taken_back() {
+    if !can_mount() {
+        return;
+    }
+    let (_folder, at) = folder();
+    make(&at, "tank/a", "a");
+    make(&at, "tank/b", "b");
+    done(&at, &["zfs", "snapshot", "tank/a@s", "tank/b@s"]);
+    let holder = Holder::run(&at, &["zfs", "mount", "tank/a"], "holding 1 pool");
+    fs::create_dir(at.join("other")).expect("a folder");
+    let other = Holder::run(&at, &["mount", "-o", "rw", "tank/b", &path(&at, "other")], "on ");
+    for (dataset, directory) in [("tank/a@s", "a"), ("tank/b@s", "other")] {
+        fs::write(at.join(directory).join("later"), b"later").expect("it is written");
+        done(&at, &["zfs", "rollback", dataset]);
+        assert_eq!(names(&at.join(directory)), [""; 0]);
+        fs::write(at.join(directory).join("new"), b"new").expect("it is written");
+    }
+    other.stop();
+    assert!(!is_mounted(&at.join("other")));
+    done(&at, &["zfs", "unmount", "tank/a"]);
+    holder.ended();
     judge(&at.join("disks"), "tank");
 }
 

@@ -165,8 +165,6 @@ fn carried_out_by_the_mount(at: &Path) {
     assert!(!done(at, &["zfs", "list", "-H"]).contains("tank/y"));
     done(at, &["zpool", "set", "comment=ours", "tank"]);
     done(at, &["zpool", "sync", "tank"]);
-    // What it is used for stays as it is.
-    refused(at, &["zfs", "rollback", "tank@mounted"], "it is mounted on");
     let wrong = run(at, &["zfs", "set", "atime=perhaps", "tank"]);
     assert_eq!(wrong.status.code(), Some(1));
     let usage = run(at, &["zfs", "set", "atime", "tank"]);

@@ -5,9 +5,10 @@
 use super::changed::{Changed, Step};
 use crate::output::{Failure, say};
 use ::zfs::dsl::dependents::Known;
+use attach::Error;
 use attach::pools::PoolPlace;
+use attach::pools::mount_table::Paused;
 use clap::Args;
-use std::rc::Rc;
 
 /// Newer snapshots and bookmarks that are named before it is broken off.
 const TOLD_MAX: usize = 32;
@@ -21,7 +22,7 @@ pub struct RollbackArgs {
     /// And clones of those
     #[arg(short = 'R')]
     with_clones: bool,
-    /// Though the pool was not exported, and another host may have it in use
+    /// Though files are open where it, or a clone that goes, is mounted; though the pool was not exported, and another host may have it in use
     #[arg(short, long)]
     force: bool,
     /// The snapshot
@@ -57,7 +58,6 @@ pub fn run(args: &RollbackArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
         }
         return Err(Failure::said());
     }
-    leaves_mounts(&changed, of)?;
     let (mut steps, mut told) = (Vec::new(), Vec::new());
     for newer in &newer {
         let dependents = changed.datasets.snapshot_dependents(newer);
@@ -78,25 +78,38 @@ pub fn run(args: &RollbackArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     }
     steps.push(Step::Rollback { number: of.dataset, snapshot: snapshot.number });
     let name = of.name.clone();
-    let failed = changed.carry_out(&steps)?;
+    let paused = leaves_mounts(args, &changed, of, &steps)?;
+    let failed = changed.carry_out(&steps);
+    // Whatever came of it: who had it mounted has it again.
+    let resumed = paused.map_or(Ok(()), |paused| changed.pool.resume(paused));
+    let failed = failed?;
     changed.pool.finish()?;
     match failed.first() {
         Some((_, error)) => Err(Failure::failed(format!("cannot rollback '{name}': {error}"))),
-        None => Ok(()),
+        None => Ok(resumed?),
     }
 }
 
-/// Who shows the dataset below one that is mounted lets go of it, and finds it as the snapshot has it later. What is mounted itself
-/// can't be another under those who look at it.
-fn leaves_mounts(changed: &Changed, of: &Known) -> Result<(), Failure> {
-    let table = Rc::clone(&changed.pool.held().mounts);
-    let shown = changed.pool.pools.wait(async move { table.shown().await });
-    let shown =
-        shown.map_err(|error| Failure::failed(format!("cannot open '{}': {error}", of.name)))?;
-    if let Some(one) = shown.iter().find(|one| one.is_itself() && one.dataset == of.name) {
-        let (name, directory) = (&of.name, one.directory.display());
-        let text = format!("it is mounted on {directory}; spindle zfs unmount {name} first");
-        return Err(Failure::failed(format!("cannot rollback '{name}': {text}")));
-    }
-    Ok(changed.pool.unmount(&[of.dataset], false)?)
+/// The dataset is mounted nowhere while it becomes another, and as it was when what comes back is resumed: kernels keep what they know of
+/// the files of a mount as long as it is there. Who shows it below another lets go of it, and finds it as the snapshot has it later. Clones
+/// that go are unmounted. Nothing was changed where something is in use and is not to be by force.
+fn leaves_mounts(
+    args: &RollbackArgs,
+    changed: &Changed,
+    of: &Known,
+    steps: &[Step],
+) -> Result<Option<Paused>, Failure> {
+    let refused = |error| match error {
+        Error::MountBusy { directory } => {
+            let (name, directory) = (&of.name, directory.display());
+            let why = format!("{directory} is busy; with -f, who has files open there gets errors");
+            Failure::failed(format!("cannot rollback '{name}': {why}"))
+        }
+        error => Failure::from(error),
+    };
+    let paused = changed.pool.pause((of.dataset, &of.name), args.force).map_err(refused)?;
+    let mut others: Vec<u64> = steps.iter().filter_map(Step::destroyed).collect();
+    others.push(of.dataset);
+    changed.pool.unmount(&others, args.force)?;
+    Ok(paused)
 }
