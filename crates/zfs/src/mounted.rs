@@ -223,12 +223,8 @@ impl Inodes for Mounted {
     }
 
     fn extended_attribute(&self, node: Node, name: &[u8]) -> InodeFuture<Vec<u8>> {
-        let (shared, name) = (Rc::clone(&self.0), name.to_vec());
-        Box::pin(async move {
-            let found = shared.extended(node).await?;
-            let value = found.into_iter().find(|(known, _)| *known == name);
-            value.map(|(_, value)| value).ok_or(InodeError::NoAttribute)
-        })
+        let name = name.to_vec();
+        answer!(self, |shared| shared.extended_value(node, &name))
     }
 
     fn extended_attributes(&self, node: Node) -> InodeFuture<Vec<Vec<u8>>> {

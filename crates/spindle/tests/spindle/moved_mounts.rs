@@ -294,6 +294,103 @@ fn a_dataset_that_is_mounted_is_taken_back_and_mounted_as_it_was() {
     judge(&at.join("disks"), "tank");
 }
 
+/// What is set counts at once; what is there stays where it is, and is found.
+#[test]
+fn lists_of_access_and_extended_attributes_are_kept_as_the_properties_say() {
+    let Some((_folder, at, holder)) = mounted() else { return };
+    let a = at.join("a");
+    let shell = |script: &str| {
+        let mut shell = std::process::Command::new("bash");
+        let output = shell.args(["-ec", script]).current_dir(&a).output().expect("it starts");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned() + &said)
+    };
+    if !shell("command -v setfacl getfacl setfattr getfattr").0 {
+        println!("skipped: the tools for lists of access and attributes are not here");
+        return;
+    }
+    fs::create_dir(a.join("d")).expect("a folder");
+    fs::write(a.join("file"), b"bytes").expect("it is written");
+    // By default there are no lists, as with OpenZFS.
+    let unsupported = |script: &str| {
+        let (well, said) = shell(script);
+        assert!(!well && said.contains("not supported"), "{script}: {said}");
+    };
+    unsupported("setfacl -m u:1234:rw file");
+    done(&at, &["zfs", "set", "acltype=posix", "tank/a"]);
+    let listed = |what: &str| shell(&format!("getfacl -cn {what} | tr '\\n' ' '")).1;
+    let (well, said) = shell("setfacl -m u:1234:rw file; setfacl -d -m u:99:rwx d; touch d/born");
+    assert!(well, "{said}");
+    assert!(listed("file").contains("user:1234:rw-") && listed("d/born").contains("user:99:"));
+    // Users whom the list lets in are let in.
+    let reads = |user: u32, file: &str| {
+        let user = user.to_string();
+        let mut reader = std::process::Command::new("setpriv");
+        reader.args(["--reuid", &user, "--regid", &user, "--clear-groups", "cat", file]);
+        reader.current_dir(&a).output().expect("it starts").status.success()
+    };
+    // Users have to get there.
+    for above in a.ancestors().skip(1).filter(|above| above.starts_with(at.parent().unwrap_or(&at)))
+    {
+        use std::os::unix::fs::PermissionsExt;
+        if above != std::env::temp_dir() {
+            fs::set_permissions(above, fs::Permissions::from_mode(0o755)).expect("it is set");
+        }
+    }
+    shell("chmod o= file");
+    assert!(reads(1234, "file") && !reads(1235, "file"));
+    for off in ["acltype=nfsv4", "acltype=off"] {
+        done(&at, &["zfs", "set", off, "tank/a"]);
+        assert!(!listed("file").contains("user:1234"), "{}", listed("file"));
+        assert!(!shell("getfattr -n system.posix_acl_access file").0);
+        assert!(!reads(1234, "file"));
+        unsupported("setfacl -m u:1234:rw file");
+        let (well, _) = shell("rm -f d/plain; touch d/plain");
+        assert!(well && !listed("d/plain").contains("user:99:"));
+    }
+    done(&at, &["zfs", "set", "acltype=posix", "tank/a"]);
+    assert!(listed("file").contains("user:1234:rw-"), "it was there all the time");
+    assert!(reads(1234, "file"));
+    // In the list, then in the hidden directory.
+    let objects = || {
+        let text = done(&at, &["zfs", "stat", "--json", "tank/a:file"]);
+        text
+    };
+    shell("setfattr -n user.listed -v one file");
+    let before = objects();
+    done(&at, &["zfs", "set", "xattr=dir", "tank/a"]);
+    let (well, said) = shell(
+        "setfattr -n user.hidden -v two file; setfattr -n user.large -v $(printf '%040000d' 7) file
+        setfattr -n user.gone -v x file; setfattr -x user.gone file
+        setfattr -n user.hidden -v three file; setfacl -m u:77:r file
+        [ $(getfattr --only-values -n user.listed file) = one ]
+        [ $(getfattr --only-values -n user.hidden file) = three ]
+        [ $(getfattr --only-values -n user.large file | wc -c) = 40000 ]
+        [ $(getfattr -d file | grep -c user) = 3 ]",
+    );
+    assert!(well, "{said}");
+    assert_ne!(before, objects());
+    assert!(listed("file").contains("user:77:r--") && listed("file").contains("user:1234:rw-"));
+    done(&at, &["zfs", "set", "xattr=off", "tank/a"]);
+    unsupported("setfattr -n user.other -v x file");
+    unsupported("setfattr -x user.hidden file");
+    unsupported("getfattr -n user.hidden file");
+    assert_eq!(shell("getfattr -d file").1, "");
+    assert!(shell("setfattr -n trusted.t -v x file").0, "that is not a user's");
+    done(&at, &["zfs", "set", "xattr=sa", "tank/a"]);
+    let (well, said) = shell(
+        "setfattr -n user.hidden -v four file; sync
+        [ $(getfattr --only-values -n user.hidden file) = four ]
+        [ $(getfattr -d file | grep -c user) = 3 ]; cp -a file copy",
+    );
+    assert!(well, "{said}");
+    done(&at, &["zfs", "unmount", "tank/a"]);
+    done(&at, &["zfs", "mount", "tank/a"]);
+    assert!(shell("[ $(getfattr --only-values -n user.large file | wc -c) = 40000 ]; rm file").0);
+    holder.stop();
+    judge(&at.join("disks"), "tank");
+}
+
 /// One that holds its pool as long as something is mounted, and one that mounts for who asked, go on.
 #[test]
 fn whoever_serves_a_mount_goes_on_when_its_dataset_is_taken_back() {

@@ -284,7 +284,27 @@ impl Shared {
         let Place::File(served, object) = self.place(node)? else { return Ok(Vec::new()) };
         let node = self.file(&served, object).await?;
         let found = served.files.extended_attributes(&node).await;
-        found.map_err(|error| wrong(&error))
+        let mut found = found.map_err(|error| wrong(&error))?;
+        let how = served.how.get();
+        found.retain(|(name, _)| how.shows(name));
+        Ok(found)
+    }
+
+    /// The value of an extended attribute. Where there are no lists of access it is that there is none of this file: the kernel asks for them
+    /// before it lets somebody in, and what it is refused it refuses.
+    pub(super) async fn extended_value(
+        &self,
+        node: Node,
+        name: &[u8],
+    ) -> Result<Vec<u8>, InodeError> {
+        if let Place::File(served, _) = self.place(node)?
+            && served.how.get().has_none(name)
+        {
+            return Err(InodeError::NotSupported);
+        }
+        let found = self.extended(node).await?;
+        let value = found.into_iter().find(|(known, _)| known == name);
+        value.map(|(_, value)| value).ok_or(InodeError::NoAttribute)
     }
 
     pub(super) async fn usage(&self) -> Result<Usage, InodeError> {

@@ -1,12 +1,12 @@
 //! Bytes, lengths, attributes and extended attributes changed in a mount.
 
 use super::answer::{attributes, moment_of};
-use super::names::NAME_BYTES_MAX;
+use super::names::{NAME_BYTES_MAX, NEW_BYTES};
 use super::refusal::wrong;
-use super::shared::{Place, Shared};
+use super::shared::{Extended, Place, Served, Shared};
 use super::writing::{Answer, Planned, check_limits, known};
-use crate::zpl::change::Work;
-use crate::zpl::{LoggedAttributes, More};
+use crate::zpl::change::{NewFile, Work};
+use crate::zpl::{LoggedAttributes, More, VERSION_SYSTEM_ATTRIBUTES};
 use rt::SgList;
 use rt::inodes::acl::{self, Acl};
 use rt::inodes::rules::{self, CAPABILITIES};
@@ -15,6 +15,7 @@ use rt::inodes::{
     SetHow, Timestamp, WriteAt,
 };
 use stdx::{ByteCount, Offset};
+use zfs_format::zpl::owner::Owner;
 
 /// Bytes of a file: what a signed number of 64 bits counts.
 const FILE_BYTES_MAX: u64 = i64::MAX as u64;
@@ -24,6 +25,9 @@ const VALUE_BYTES_MAX: usize = 64 << 10;
 const LIST_BYTES_MAX: usize = 64 << 10;
 /// The namespaces that files have.
 const NAMESPACES: [&[u8]; 3] = [b"user.", b"security.", b"trusted."];
+/// Kind and permissions of the hidden directory of a file's extended attributes, and of the files in it, as OpenZFS makes them.
+const HIDDEN_DIRECTORY: u64 = 0o041_777;
+const HIDDEN_FILE: u64 = 0o100_644;
 
 /// The end of a range that is in a file.
 fn end_of(at: u64, len: u64) -> Answer<u64> {
@@ -99,6 +103,88 @@ fn log_attributes(
     work.log_attributes(object, new);
 }
 
+fn is_list(name: &[u8]) -> bool {
+    name == acl::ACCESS || name == acl::DEFAULT
+}
+
+/// An extended attribute that is to be set.
+struct NewValue<'a> {
+    name: &'a [u8],
+    value: &'a [u8],
+    how: SetHow,
+    now: Timestamp,
+}
+
+/// Sets an extended attribute, in the list or the `hidden` directory. If that isn't there it is made, and nothing is set yet.
+fn plan_value(
+    work: &mut Work<'_>,
+    served: &Served,
+    by: Caller,
+    object: u64,
+    new: &NewValue<'_>,
+    hidden: bool,
+) -> Planned<bool> {
+    let NewValue { name, value, how, now } = *new;
+    let of = known(work, served, object)?;
+    let is_there = work.extended(object, name)?.is_some();
+    match (how, is_there) {
+        (SetHow::Create, true) => return Err(InodeError::Exists.into()),
+        (SetHow::Replace, false) => return Err(InodeError::NoAttribute.into()),
+        _ if name.len() > NAME_BYTES_MAX => return Err(InodeError::Invalid.into()),
+        _ if value.len() > VALUE_BYTES_MAX => return Err(InodeError::ValueTooLong.into()),
+        _ => {}
+    }
+    let mut after = Attributes { changed: now, ..of };
+    let mut keeps = true;
+    if is_list(name) {
+        let list = Acl::decode(value)?;
+        match of.kind {
+            InodeKind::Link => return Err(InodeError::NotSupported.into()),
+            InodeKind::Directory => {}
+            _ if name == acl::DEFAULT => return Err(InodeError::Denied.into()),
+            _ => {}
+        }
+        if name == acl::ACCESS {
+            after.permissions = of.permissions & !0o777 | list.mode();
+            if by.drops_privileges {
+                after.permissions &= !rules::SET_GROUP;
+            }
+            keeps = !list.is_mode();
+        }
+    }
+    if keeps && hidden {
+        let has_directory = work.file(object)?.attributes.extended_attributes != 0;
+        let (mode, (user, group)) = match has_directory {
+            true => (HIDDEN_FILE, (by.user, by.group)),
+            false => (HIDDEN_DIRECTORY, (of.user, of.group)),
+        };
+        let (number, slots) = work.number()?;
+        let (user, group, created) = (user.into(), group.into(), moment_of(now));
+        let (generation, device, target) = (work.txg(), 0, None);
+        let made =
+            NewFile { number, slots, mode, user, group, generation, created, device, target };
+        let project = work.project_of_new(object, &made)?.0.unwrap_or(0);
+        check_limits(work, Owner { user, group, project }, More::Object)?;
+        work.log_whole(object);
+        if !has_directory {
+            work.make_hidden(object, &made)?;
+            return Ok(false);
+        }
+        work.put_hidden(object, (name, value), &made)?;
+    } else {
+        let len = work.set_extended(object, name, keeps.then_some(value))?;
+        if len > LIST_BYTES_MAX {
+            return Err(InodeError::NoSpace.into());
+        }
+        if keeps || is_there {
+            work.log_extended(object, name, keeps.then_some(value))?;
+        }
+    }
+    log_attributes(work, object, (&of, &after), None);
+    Shared::plan_set(work, object, &of, &after)?;
+    Ok(true)
+}
+
 impl Shared {
     pub(super) async fn setattr(
         &self,
@@ -122,6 +208,7 @@ impl Shared {
                 drop_capabilities(work, object)?;
             }
             if set.permissions.is_some()
+                && !served.how.get().hides_lists
                 && let Some(list) = work.extended(object, acl::ACCESS)?
             {
                 let list = Acl::decode(&list)?.with_mode(after.permissions).encode();
@@ -290,58 +377,36 @@ impl Shared {
         how: SetHow,
     ) -> Answer<()> {
         let (served, object) = self.writable(node)?;
-        let is_list = name == acl::ACCESS || name == acl::DEFAULT;
-        if !is_list && !NAMESPACES.iter().any(|space| name.starts_with(space)) {
+        let is_known = is_list(name) || NAMESPACES.iter().any(|space| name.starts_with(space));
+        let kept = served.how.get();
+        if !is_known || !kept.shows(name) {
             return Err(InodeError::NotSupported);
         }
-        self.has_room(&served, value.len() as u64).await?;
-        let now = self.now()?;
-        let done = self.plan(&served, |work| {
-            let of = known(work, &served, object)?;
-            let is_there = work.extended(object, name)?.is_some();
-            match (how, is_there) {
-                (SetHow::Create, true) => return Err(InodeError::Exists.into()),
-                (SetHow::Replace, false) => return Err(InodeError::NoAttribute.into()),
-                _ if name.len() > NAME_BYTES_MAX => return Err(InodeError::Invalid.into()),
-                _ if value.len() > VALUE_BYTES_MAX => return Err(InodeError::ValueTooLong.into()),
-                _ => {}
+        self.has_room(&served, value.len() as u64 + NEW_BYTES).await?;
+        let new = NewValue { name, value, how, now: self.now()? };
+        let has_list = served.files.version() >= VERSION_SYSTEM_ATTRIBUTES;
+        let mut hides = !has_list || kept.extended == Extended::Hidden;
+        loop {
+            let done =
+                self.plan(&served, |work| plan_value(work, &served, by, object, &new, hides));
+            match done.await {
+                Ok(true) => break,
+                // The directory is there now.
+                Ok(false) => {}
+                // As OpenZFS does with what the list has no room for.
+                Err(InodeError::NoSpace) if !hides => hides = true,
+                Err(error) => return Err(error),
             }
-            let mut after = Attributes { changed: now, ..of };
-            let mut keeps = true;
-            if is_list {
-                let list = Acl::decode(value)?;
-                match of.kind {
-                    InodeKind::Link => return Err(InodeError::NotSupported.into()),
-                    InodeKind::Directory => {}
-                    _ if name == acl::DEFAULT => return Err(InodeError::Denied.into()),
-                    _ => {}
-                }
-                if name == acl::ACCESS {
-                    after.permissions = of.permissions & !0o777 | list.mode();
-                    if by.drops_privileges {
-                        after.permissions &= !rules::SET_GROUP;
-                    }
-                    keeps = !list.is_mode();
-                }
-            }
-            let len = work.set_extended(object, name, keeps.then_some(value))?;
-            if len > LIST_BYTES_MAX {
-                return Err(InodeError::NoSpace.into());
-            }
-            if keeps || is_there {
-                work.log_extended(object, name, keeps.then_some(value))?;
-            }
-            log_attributes(work, object, (&of, &after), None);
-            Self::plan_set(work, object, &of, &after)
-        });
-        done.await?;
+        }
         self.tell_all(by.mount, &[ChangeNotice::Attributes(node)]);
         Ok(())
     }
 
     pub(super) async fn remove_value(&self, by: Caller, node: Node, name: &[u8]) -> Answer<()> {
         let (served, object) = self.writable(node)?;
-        let is_list = name == acl::ACCESS || name == acl::DEFAULT;
+        if !served.how.get().shows(name) {
+            return Err(InodeError::NotSupported);
+        }
         let now = moment_of(self.now()?);
         let done = self.plan(&served, |work| {
             match work.extended(object, name)? {
@@ -350,7 +415,7 @@ impl Shared {
                     work.log_extended(object, name, None)?;
                 }
                 // Who takes a list of access away that isn't there has what he wants.
-                None if is_list => {}
+                None if is_list(name) => {}
                 None => return Err(InodeError::NoAttribute.into()),
             }
             Ok(work.touch(object, now, false)?)

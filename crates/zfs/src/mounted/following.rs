@@ -18,10 +18,15 @@ const ASKED_MAX: usize = 1 << 12;
 impl Shared {
     pub(super) async fn follow(&self) -> Result<(), ZfsError> {
         let all: Vec<Rc<Served>> = self.served.borrow().iter().flatten().cloned().collect();
-        for served in all.iter().filter(|served| !served.is_snapshot) {
+        let (snapshots, heads): (Vec<_>, Vec<_>) =
+            all.iter().partition(|served| served.is_snapshot);
+        for served in heads {
             self.children(served).await?;
             self.look_at_properties(served).await?;
             self.follow_snapshots(served).await?;
+        }
+        for served in snapshots {
+            self.look_at_properties(served).await?;
         }
         Ok(())
     }

@@ -23,7 +23,7 @@ const LINKS_MAX: u64 = i32::MAX as u64;
 /// Directories above one: more are a circle.
 const DEPTH_MAX: usize = 1 << 16;
 /// What something new takes at the least: dnode, entry and what leads there.
-const NEW_BYTES: u64 = 16 << 10;
+pub(super) const NEW_BYTES: u64 = 16 << 10;
 
 /// Something to be made.
 pub(super) struct Make {
@@ -138,7 +138,10 @@ fn plan_make(
     if is_directory && u64::from(above.links) >= LINKS_MAX {
         return Err(InodeError::TooManyLinks.into());
     }
-    let default = work.extended(parent, acl::DEFAULT)?;
+    let default = match served.how.get().hides_lists {
+        true => None,
+        false => work.extended(parent, acl::DEFAULT)?,
+    };
     let default = default.map(|list| Acl::decode(&list)).transpose()?;
     let born = rules::born(by, &above, default, make.kind, make.new);
     let lists = [(acl::ACCESS, born.access), (acl::DEFAULT, born.default)];
@@ -160,7 +163,7 @@ fn plan_make(
     };
     let project = work.project_of_new(parent, &file)?.0.unwrap_or(0);
     check_limits(work, Owner { user: file.user, group: file.group, project }, More::Object)?;
-    work.make_with(parent, &file, 0, &With { list, no_name: name.is_none() })?;
+    work.make_with(parent, &file, 0, &With { list, no_name: name.is_none(), content: None })?;
     match name {
         Some(name) => {
             let kind = Some(kind_of(make.kind));

@@ -10,7 +10,7 @@ use crate::spa::Spa;
 use crate::spa::live::{Live, set_number};
 use crate::zil::{self, Synchronous, Unreplayed};
 use crate::zpl::{FileSystem, Node as FileNode};
-use rt::inodes::{InodeError, MountId, Node, WallClock, Watcher};
+use rt::inodes::{ChangeNotice, InodeError, MountId, Node, WallClock, Watcher, acl};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
@@ -207,7 +207,27 @@ pub(super) struct HowServed {
     pub(super) synchronous: Synchronous,
     /// `.zfs` is listed.
     pub(super) shows_control: bool,
+    /// POSIX lists of access are neither shown nor kept (`acltype`).
+    pub(super) hides_lists: bool,
+    pub(super) extended: Extended,
 }
+
+/// Where extended attributes are put that are set (`xattr`). Those that are there are found wherever they are.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Extended {
+    /// Among the file's attributes.
+    #[default]
+    Listed,
+    /// Files of a hidden directory.
+    Hidden,
+    /// Users have none.
+    Off,
+}
+
+/// Values of `acltype` and `xattr`.
+const ACL_POSIX: u64 = 1;
+const EXTENDED_OFF: u64 = 0;
+const EXTENDED_HIDDEN: u64 = 1;
 
 /// When times of access are kept.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -229,12 +249,40 @@ impl HowServed {
             (true, false) => Access::Always,
         };
         let copies = set_number(node, "copies").unwrap_or(1).clamp(1, 3);
+        let extended = match set_number(node, "xattr") {
+            Some(EXTENDED_OFF) => Extended::Off,
+            Some(EXTENDED_HIDDEN) => Extended::Hidden,
+            _ => Extended::Listed,
+        };
         HowServed {
             copies: (!is_on("readonly", 0)).then_some(copies),
             access,
             synchronous: Synchronous::of(set_number(node, "sync")),
             shows_control: is_on("snapdir", 0),
+            hides_lists: set_number(node, "acltype") != Some(ACL_POSIX),
+            extended,
         }
+    }
+
+    /// By the properties of a dataset that is only read, or of the one that it is a snapshot of.
+    fn of_read(node: &CatalogNode) -> HowServed {
+        let HowServed { shows_control, hides_lists, extended, .. } = HowServed::of(node);
+        HowServed { shows_control, hides_lists, extended, ..HowServed::default() }
+    }
+
+    /// Whether an extended attribute of this name is shown.
+    pub(super) fn shows(self, name: &[u8]) -> bool {
+        !self.hides_list(name) && !self.has_none(name)
+    }
+
+    /// Whether it is a list of access, of which there are none.
+    pub(super) fn hides_list(self, name: &[u8]) -> bool {
+        self.hides_lists && (name == acl::ACCESS || name == acl::DEFAULT)
+    }
+
+    /// Whether it is a user's, of which there are none.
+    pub(super) fn has_none(self, name: &[u8]) -> bool {
+        self.extended == Extended::Off && name.starts_with(b"user.")
     }
 }
 
@@ -305,7 +353,7 @@ impl Shared {
             && let Ok(Some(node)) = catalog.find(&directory.name).await
         {
             objset.set_caching(Caching::of(set_number(&node, "primarycache")));
-            how.shows_control = HowServed::of(&node).shows_control;
+            how = HowServed::of_read(&node);
         }
         // What was logged is of the head. Whose key is missing says so when it is opened.
         let log = match is_snapshot {
@@ -397,12 +445,25 @@ impl Shared {
         self.writing.as_ref().map_or(0, |writing| writing.live.tasks())
     }
 
-    /// Looks at the properties of a dataset that is written.
+    /// Looks at the properties of a dataset of a pool that is written. What the kernel knows of lists of access it is to ask for anew, of files
+    /// that are open.
     pub(super) async fn look_at_properties(&self, of: &Served) -> Result<(), ZfsError> {
         let Some(writing) = &self.writing else { return Ok(()) };
         let name = of.directory.borrow().name.clone();
-        if let Some(node) = writing.live.spa().catalog(0).await?.find(&name).await? {
-            of.how.set(HowServed::of(&node));
+        let Some(node) = writing.live.spa().catalog(0).await?.find(&name).await? else {
+            return Ok(());
+        };
+        let now = match of.is_snapshot {
+            true => HowServed::of_read(&node),
+            false => HowServed::of(&node),
+        };
+        let before = of.how.replace(now);
+        if before.hides_lists != now.hides_lists {
+            let open: Vec<u64> = self.open.borrow().nodes.keys().copied().collect();
+            let of_it = open.into_iter().map(Served::parts);
+            let of_it = of_it.filter(|(index, _)| *index as u64 == of.index);
+            let notices = of_it.map(|(_, object)| ChangeNotice::Attributes(of.node(object)));
+            self.tell_all(MountId::NONE, &notices.collect::<Vec<_>>());
         }
         Ok(())
     }

@@ -26,7 +26,6 @@ use crate::error::{Problem, ZfsError};
 use async_recursion::async_recursion as boxed;
 use rt::Buf;
 use std::convert::Infallible;
-use work::flags;
 use zfs_format::zpl::attributes::names;
 use zfs_format::zpl::directory::{DirectoryEntry, FileKind};
 
@@ -107,11 +106,7 @@ impl FileSystem {
         file: u64,
         new: &NewFile,
     ) -> Result<(), ZfsError> {
-        self.change(|work| {
-            work.make(file, new, flags::ATTRIBUTE)?;
-            work.set(file, &[(names::EXTENDED_ATTRIBUTES, new.number)])
-        })
-        .await
+        self.change(|work| work.make_hidden(file, new)).await
     }
 
     /// Gives a file another name.

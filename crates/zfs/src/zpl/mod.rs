@@ -47,7 +47,7 @@ use zfs_format::zpl::master;
 /// The newest version of file systems.
 pub const VERSION_MAX: u64 = 5;
 /// The first version whose attributes are system attributes.
-const VERSION_SYSTEM_ATTRIBUTES: u64 = 5;
+pub(crate) const VERSION_SYSTEM_ATTRIBUTES: u64 = 5;
 /// The longest text of a symbolic link, in bytes: Linux's longest path.
 const LINK_BYTES_MAX: u64 = 4096;
 /// Symbolic links that one path may lead through: Linux's bound.

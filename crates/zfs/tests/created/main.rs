@@ -69,6 +69,7 @@ use zfs::spa::create::{NewPool, create, root_of};
 use zfs::spa::datasets::{NewDataset, TaskError};
 use zfs::spa::live::Live;
 use zfs::spa::{OpenOptions, Spa, find};
+use zfs::zap::table;
 use zfs::zpl::FileSystem;
 use zfs::zpl::attributes::Moment;
 use zfs::zpl::change::NewFile;
@@ -262,7 +263,8 @@ impl Rig {
             comment: None,
             compatibility: None,
             owner: (0, 0),
-            properties: Vec::new(),
+            // Mounts have lists of access.
+            properties: vec![("acltype".to_owned(), table::number(1))],
         };
         let (rt, devices, fresh) = (rig.runtime.handle(), rig.devices(), Rc::clone(&rig.fresh));
         let made = async move { create(&rt, new, &devices, &fresh).await.expect("it is made") };

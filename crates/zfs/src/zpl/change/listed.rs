@@ -1,12 +1,14 @@
 //! Extended attributes of a file in a change: the list among its attributes, and the files of its hidden directory.
 //!
-//! What is set goes into the list, as `xattr=sa` has it; one of the same name in the directory goes.
+//! What is set goes into the list, as `xattr=sa` has it, or into the directory, as `xattr=dir` has it; one of the same name in the other goes.
 
-use super::work::Work;
+use super::work::{NewFile, With, Work, flags};
 use crate::dmu::Step;
+use rt::Buf;
 use zfs_format::Endian;
 use zfs_format::nvlist::{Encoding, NvList, Text, Value};
 use zfs_format::zpl::attributes::names;
+use zfs_format::zpl::directory::{DirectoryEntry, FileKind};
 
 /// The namespace that names from other systems are in.
 const USERS: &[u8] = b"user.";
@@ -63,7 +65,7 @@ impl Work<'_> {
         Ok(None)
     }
 
-    /// Sets an extended attribute, or takes it away. Says how long the list is.
+    /// Sets an extended attribute in the list, or takes it away. Says how long the list is.
     pub(crate) fn set_extended(
         &mut self,
         file: u64,
@@ -71,18 +73,34 @@ impl Work<'_> {
         value: Option<&[u8]>,
     ) -> Step<usize> {
         let list = self.list(file)?;
+        let before = list.pairs.len();
         list.pairs.retain(|(known, _)| known.as_bytes() != name);
+        let is_other = value.is_some() || list.pairs.len() != before;
         if let Some(value) = value {
             list.pairs.push((Text::from_bytes(name), Value::ByteArray(value.to_vec())));
         }
-        let bytes = list.encode(Encoding::Xdr(Endian::Little));
+        let len = match is_other {
+            true => self.store_list(file)?,
+            false => 0,
+        };
+        self.drop_hidden(file, name)?;
+        Ok(len)
+    }
+
+    fn store_list(&mut self, file: u64) -> Step<usize> {
+        let bytes = self.list(file)?.encode(Encoding::Xdr(Endian::Little));
         let len = bytes.len();
         let open = self.file(file)?;
         open.is_changed = true;
         let dnode = open.dnode.clone();
         let set = open.edit.set_bytes(names::EXTENDED_ATTRIBUTE_LIST, bytes);
         set.map_err(|problem| dnode.problem(problem))?;
-        let hidden = open.attributes.extended_attributes;
+        Ok(len)
+    }
+
+    /// Takes an extended attribute out of the hidden directory.
+    fn drop_hidden(&mut self, file: u64, name: &[u8]) -> Step<()> {
+        let hidden = self.file(file)?.attributes.extended_attributes;
         if hidden != 0 {
             for name in Self::hidden_names(name) {
                 if let Some(entry) = self.entry(hidden, name)? {
@@ -90,6 +108,30 @@ impl Work<'_> {
                 }
             }
         }
-        Ok(len)
+        Ok(())
+    }
+
+    /// Makes the hidden directory of a file that has none.
+    pub(crate) fn make_hidden(&mut self, file: u64, new: &NewFile) -> Step<()> {
+        self.make(file, new, flags::ATTRIBUTE)?;
+        self.file(file)?.attributes.extended_attributes = new.number;
+        self.set(file, &[(names::EXTENDED_ATTRIBUTES, new.number)])
+    }
+
+    /// Sets an extended attribute as a file of the hidden directory, which is there.
+    pub(crate) fn put_hidden(
+        &mut self,
+        file: u64,
+        (name, value): (&[u8], &[u8]),
+        new: &NewFile,
+    ) -> Step<()> {
+        self.set_extended(file, name, None)?;
+        let hidden = self.file(file)?.attributes.extended_attributes;
+        let with = With { content: Some(Buf::copy_of(value)), ..With::default() };
+        self.make_with(hidden, new, flags::ATTRIBUTE, &with)?;
+        let kind = Some(FileKind::File);
+        self.put(hidden, name, DirectoryEntry { object: new.number, kind })?;
+        self.count(hidden, 1, 0)?;
+        self.touch(hidden, new.created, true)
     }
 }

@@ -94,6 +94,8 @@ pub(crate) struct With {
     pub(crate) list: Option<Vec<u8>>,
     /// It has no name.
     pub(crate) no_name: bool,
+    /// Its bytes.
+    pub(crate) content: Option<Buf>,
 }
 
 impl NewFile {
@@ -315,6 +317,11 @@ impl Work<'_> {
             false => ObjectType::PLAIN_FILE_CONTENTS,
         };
         let bonus_type = self.bonus_type();
+        // A file of one block has one as long as itself, up to the record size.
+        let content = with.content.clone().filter(|content| !content.bytes().is_empty());
+        let record = self.files.record_bytes();
+        let bytes = content.as_ref().map_or(0, |content| content.len() as u64);
+        let block = bytes.clamp(1, record).next_multiple_of(SECTOR);
         let phys = DnodePhys {
             object_type,
             indirect_shift: 17,
@@ -323,7 +330,7 @@ impl Work<'_> {
             checksum: 0,
             compression: 0,
             flags: 0,
-            data_block_sectors: 1,
+            data_block_sectors: (block / SECTOR) as u16,
             extra_slots: (new.slots - 1) as u8,
             block_id_max: 0,
             used: 0,
@@ -344,6 +351,12 @@ impl Work<'_> {
             if is_directory {
                 let bytes = zap::empty(salt, normalization, endian);
                 dnode.put(tx, 0, Block { bytes, endian });
+            }
+            let pieces = content.iter().flat_map(|content| content.bytes().chunks(block as usize));
+            for (number, piece) in (0..).zip(pieces) {
+                let mut bytes = piece.to_vec();
+                bytes.resize(block as usize, 0);
+                dnode.put(tx, number, Block { bytes: Buf::copy_of(&bytes), endian });
             }
         }));
         Ok(())
@@ -423,8 +436,11 @@ impl Work<'_> {
         let mut edit = Edit::new(kind, &self.known, endian, room);
         let is_directory = new.is_directory();
         let target = new.target.as_deref();
-        let size =
-            if is_directory { EMPTY_DIRECTORY } else { target.map_or(0, <[u8]>::len) as u64 };
+        let content = with.content.as_ref().map_or(0, Buf::len);
+        let size = match is_directory {
+            true => EMPTY_DIRECTORY,
+            false => target.map_or(content, <[u8]>::len) as u64,
+        };
         edit.set(names::MODE, new.mode)?;
         edit.set(names::SIZE, size)?;
         edit.set(names::GENERATION, new.generation)?;

@@ -162,12 +162,26 @@ impl Entries {
             match trouble {
                 stop @ Trouble::Stop(_) => return Err(stop),
                 _ => self.tally.complain(&format!(
-                    "{}: the attribute {} could not be set: {error}",
+                    "{}: the attribute {} could not be set: {error}{}",
                     printable::bytes(shown),
-                    printable::bytes(&name)
+                    printable::bytes(&name),
+                    mend(&name, error)
                 )),
             }
         }
         Ok(())
+    }
+}
+
+/// What lets a dataset take an attribute that it doesn't.
+fn mend(name: &[u8], error: InodeError) -> &'static str {
+    match error {
+        InodeError::NotSupported if name == acl::ACCESS || name == acl::DEFAULT => {
+            " (spindle zfs set acltype=posix lets the dataset have lists of access)"
+        }
+        InodeError::NotSupported if name.starts_with(b"user.") => {
+            " (spindle zfs set xattr=sa lets the dataset have it)"
+        }
+        _ => "",
     }
 }
