@@ -43,8 +43,18 @@ pub enum Error {
     Stalled(#[from] Stalled),
     #[error("{0}; name another, or destroy its content with --force")]
     Holds(#[source] NotExpendable),
+    #[error(
+        "{}: it holds a ZFS pool member, a part of {how} pool '{pool}'; name another, or destroy its content with --force",
+        .path.display()
+    )]
+    HoldsMember { path: PathBuf, how: &'static str, pool: String },
     #[error(transparent)]
     Probe(#[from] ProbeError),
+    #[error(
+        "cannot open '{}': no such device: name a file or block device by its path, an NBD URI, or a volume on the devices of -d",
+        .path.display()
+    )]
+    NoDevice { path: PathBuf },
     #[error("'{}' is given twice: name each device once", .path.display())]
     Twice { path: PathBuf },
     #[error("'{}' and '{}' share storage: name one of them", .one.display(), .other.display())]
@@ -307,6 +317,8 @@ pub enum Error {
     MountTwice { inner: String, outer: String },
     #[error("cannot mount '{dataset}': filesystem already mounted")]
     MountedAlready { dataset: String },
+    #[error("bad alternate root '{}': must be an absolute path", .directory.display())]
+    AltRoot { directory: PathBuf },
     #[error("cannot mount '{dataset}': {below} is mounted by itself, and would be in it too")]
     MountedApart { dataset: String, below: String },
     #[error("cannot mount '{}': directory is not empty", .directory.display())]
@@ -392,7 +404,9 @@ impl Error {
             Error::Folder { error, .. } => error.kind() != io::ErrorKind::PermissionDenied,
             Error::NoDevices
             | Error::Holds(_)
+            | Error::HoldsMember { .. }
             | Error::Probe(_)
+            | Error::NoDevice { .. }
             | Error::Twice { .. }
             | Error::Shared { .. }
             | Error::IsMember { .. }

@@ -60,6 +60,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("zpool export", &["spindle -d disks zpool export tank"]),
     ("zpool destroy", &["spindle -d disks zpool destroy tank"]),
     ("zpool clear", &["spindle -d disks zpool clear tank"]),
+    ("zpool online", &["spindle -d disks zpool online -e tank disks/sda"]),
     ("zpool set", &["spindle -d disks zpool set comment=archive tank"]),
     ("zpool upgrade", &["spindle -d disks zpool upgrade"]),
     ("zpool labelclear", &["spindle zpool labelclear disks/sde"]),

@@ -126,7 +126,7 @@ fn devices_first(group: &str) -> String {
 }
 
 /// What is done instead of a command that OpenZFS has.
-fn elsewhere(group: &str, name: &str) -> Option<String> {
+pub fn elsewhere(group: &str, name: &str) -> Option<String> {
     let instead = match (group, name) {
         ("zfs", "send" | "receive" | "recv") => {
             "there are no streams: zfs cp -r copies files out, zfs dump volumes"

@@ -78,6 +78,8 @@ pub struct HeldBy {
     pub exports: Rc<ExportTable>,
     /// How it is left when it is closed.
     pub leaving: Rc<RefCell<Leaving>>,
+    /// What its mountpoints are below as long as it is held.
+    altroot: Rc<RefCell<Option<PathBuf>>>,
     closed: Rc<Cell<bool>>,
 }
 
@@ -108,8 +110,8 @@ impl HeldBy {
     /// A pool that lies on these files.
     pub fn new(pools: &Rc<Pools>, live: Rc<Live>, files: Vec<PathBuf>) -> HeldBy {
         let (pools, files) = (Rc::clone(pools), Rc::new(RefCell::new(files)));
-        let (added, mounted, mounts, exports, leaving, closed) = Default::default();
-        HeldBy { pools, live, files, added, mounted, mounts, exports, leaving, closed }
+        let (added, mounted, mounts, exports, leaving, altroot, closed) = Default::default();
+        HeldBy { pools, live, files, added, mounted, mounts, exports, leaving, altroot, closed }
     }
 
     /// Whether it was closed: nothing can be done with it any more.
@@ -167,6 +169,17 @@ impl HeldBy {
         for disks in added.iter().map(|disks| &**disks).chain([self.pools.disks()]) {
             disks.close(files);
         }
+    }
+
+    /// What its mountpoints are below, if that is not the root of all.
+    pub fn altroot(&self) -> Option<PathBuf> {
+        self.altroot.borrow().clone()
+    }
+
+    /// Its mountpoints are below this directory from here on, as long as it is held: nothing is written of it.
+    pub fn set_altroot(&self, directory: &Path) {
+        let is_root = directory == Path::new("/");
+        *self.altroot.borrow_mut() = (!is_root).then(|| directory.to_owned());
     }
 
     /// Its datasets that are mounted for writing, each with what is below it.

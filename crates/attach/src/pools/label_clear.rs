@@ -53,6 +53,9 @@ fn open(place: &PoolPlace<'_>, word: &Path, read_only: bool) -> Result<(Disks, D
         && !path.exists()
         && may_name_volume(word)
         && !named(place.devices).is_empty();
+    if !is_volume && !is_uri(word) && !path.exists() {
+        return Err(Error::NoDevice { path });
+    }
     if !is_volume {
         let paths: [PathBuf; 1] = [path];
         let disks = Disks::open_files(&place.events, &paths, read_only)?;

@@ -15,18 +15,47 @@ use super::fresh::HostFresh;
 use crate::context::Context;
 use crate::disks::{Disks, Remote, Written};
 use crate::error::Error;
+use crate::event::Events;
 use crate::expendable::{check_distinct, check_expendable, check_expendable_device};
 use crate::paths::{may_name_volume, named};
 use crate::uri::{Uri, is_uri};
+use ::host::expendable::NotExpendable;
 use ::host::identity::overlap;
+use ::host::probe::ProbeError;
 use ::host::{FileDevice, FileOptions};
 use ::zfs::dsl::make::Fresh;
 use ::zfs::spa::create::{self, NewPool};
+use ::zfs::spa::{Member, PoolState, member_on};
 use rt::DeviceRef;
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use stdx::ByteCount;
+
+/// Why a device may not be overwritten, with the pool where it is a part of one, or that it isn't there.
+fn naming_pool(error: Error, member: impl FnOnce() -> Option<Member>) -> Error {
+    let (path, content) = match error {
+        Error::Holds(NotExpendable::Holds { path, content }) => (path, content),
+        Error::Probe(ProbeError { path, error }) if error.kind() == ErrorKind::NotFound => {
+            return Error::NoDevice { path };
+        }
+        error => return error,
+    };
+    let pool = member().filter(|member| member.txg != 0).and_then(|member| {
+        let how = match member.state {
+            PoolState::Active => "potentially active",
+            PoolState::Exported => "exported",
+            PoolState::Destroyed => "destroyed",
+            _ => return None,
+        };
+        Some((how, member.config.text("name").ok().flatten()?.to_string()))
+    });
+    match pool {
+        Some((how, pool)) => Error::HoldsMember { path, how, pool },
+        None => Error::Holds(NotExpendable::Holds { path, content }),
+    }
+}
 
 /// A device that is to be a part of a pool.
 pub struct NewMember {
@@ -150,7 +179,15 @@ impl Wanted {
         let paths: Vec<&Path> = self.paths().collect();
         for (n, path) in paths.iter().enumerate() {
             check_distinct(path, paths[..n].iter().copied())?;
-            check_expendable(path, self.force)?;
+            check_expendable(path, self.force).map_err(|error| {
+                let paths = [(*path).to_owned()];
+                let member = || {
+                    let disks = Disks::open_files(&Events::unheard(), &paths, true).ok()?;
+                    let device = Rc::clone(disks.files.first()?);
+                    disks.wait(async move { member_on(&device).await })
+                };
+                naming_pool(error, member)
+            })?;
         }
         Ok(())
     }
@@ -184,7 +221,11 @@ impl Wanted {
                 return Err(Error::Shared { one: path.to_owned(), other: volume.into() });
             }
         }
-        check_expendable_device(disks.context(), &disks.volume(volume)?.device, volume, self.force)
+        let device = disks.volume(volume)?.device;
+        let checked = check_expendable_device(disks.context(), &device, volume, self.force);
+        checked.map_err(|error| {
+            naming_pool(error, || disks.wait(async move { member_on(&device).await }))
+        })
     }
 
     /// Those that the disks don't have open for writing, opened. All volumes are looked at before.

@@ -292,6 +292,17 @@ impl LivePool {
         Ok(())
     }
 
+    /// Has its vdevs take in what their devices had grown by when they were opened: those with one of these leaves, or all. Says which have, by
+    /// their GUIDs.
+    ///
+    /// # Errors
+    /// It can't be written.
+    pub fn expand(&self, of: Option<Vec<u64>>) -> Result<Vec<u64>, Error> {
+        let live = Rc::clone(&self.live);
+        let done = self.pools.wait(async move { live.expand(of.as_deref()).await });
+        done.map_err(|error| Error::NotWritten { name: self.name.clone(), error: Box::new(error) })
+    }
+
     /// Unmounts file systems that are to be destroyed, by their objects, where they are mounted.
     ///
     /// # Errors

@@ -28,6 +28,8 @@ pub struct Plan {
     pub mounts: Vec<MountSettings>,
     /// Pools that are held for writing besides, for commands; with whether each is though it was not exported.
     pub pools: Vec<(String, bool)>,
+    /// What the mountpoints of the pools that are held are below.
+    pub altroot: Option<PathBuf>,
     /// Threads that RAID sets are dealt out to; with none they stay with the connections.
     pub executors: usize,
     /// How pools are opened.
@@ -60,7 +62,13 @@ pub fn run<E: From<Error>>(
     commands: Commands<'_>,
 ) -> Result<(), E> {
     let Plan { devices, exports, mounts, pools, executors, options, view, .. } = plan;
-    let Plan { addresses, clients, ends_with_set, ends_with_mounts, what, .. } = plan;
+    let Plan { addresses, clients, ends_with_set, ends_with_mounts, what, altroot, .. } = plan;
+    let altroot = match altroot {
+        Some(altroot) if !altroot.is_absolute() => {
+            return Err(Error::AltRoot { directory: altroot }.into());
+        }
+        altroot => altroot,
+    };
     MountSettings::check(&mounts)?;
     let held = held(&mounts, pools);
     let (stay, elsewhere) = match executors {
@@ -83,6 +91,9 @@ pub fn run<E: From<Error>>(
     let mut sets = RunningSets::default();
     sets.start(context, session.pools.disks().take_live(), ends);
     let pools: Vec<HeldBy> = open_pools.iter().map(|one| one.pool.clone()).collect();
+    if let Some(altroot) = &altroot {
+        pools.iter().for_each(|pool| pool.set_altroot(altroot));
+    }
     // Sets that are open for none of the exports are below the pool.
     let of_pools: usize = pools.iter().map(|pool| pool.exports.count()).sum();
     let has_others = of_pools < count || !is_one || !points.are_written();

@@ -30,7 +30,8 @@
 //! snapdir = "hidden"      # or "visible": whether .zfs is listed
 //! ```
 //!
-//! `pools = ["tank"]` holds pools of which nothing is served or mounted (yet), for commands and quick answers.
+//! `altroot = "/mnt"` puts the mountpoints of the pools that are held below a directory, for commands that mount by them. `pools =
+//! ["tank"]` holds pools of which nothing is served or mounted (yet), for commands and quick answers.
 //!
 //! The certificates' folder has the names that libnbd and QEMU use: `ca-cert.pem`, `server-cert.pem`,
 //! `server-key.pem`.
@@ -125,6 +126,7 @@ struct Configuration {
     executors: usize,
     #[serde(default)]
     pools: Vec<String>,
+    altroot: Option<PathBuf>,
     #[serde(default)]
     export: Vec<ExportSettings>,
     #[serde(default)]
@@ -177,6 +179,7 @@ pub fn run(command: ServeCommand, devices: &[PathBuf]) -> Result<(), Failure> {
                 devices: devices.to_vec(),
                 executors: 0,
                 pools: Vec::new(),
+                altroot: None,
                 mount: Vec::new(),
                 export: vec![ExportSettings {
                     name: name.or_else(|| volume.clone()).unwrap_or_default(),
@@ -205,6 +208,7 @@ pub fn run(command: ServeCommand, devices: &[PathBuf]) -> Result<(), Failure> {
         exports: configuration.export,
         mounts: configuration.mount,
         pools: configuration.pools.into_iter().map(|pool| (pool, false)).collect(),
+        altroot: configuration.altroot,
         executors: configuration.executors,
         options: pools.options(),
         view: view.view(),

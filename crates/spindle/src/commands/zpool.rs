@@ -5,6 +5,7 @@
 //! * `import`: what could be imported; a pool taken.
 //! * `list`, `status`, `iostat`, `get`, `history`: a pool's size, devices, what they do, properties, past.
 //! * [`events`]: what happened to a pool that is held.
+//! * [`online`]: a vdev takes in what its devices have grown by.
 //! * [`set`]: `set`, `sync`, `reguid`; `upgrade`, with the [`features`] that are written: a pool changed as a whole.
 //! * [`clear`]: a pool that is suspended goes on.
 //! * [`label_clear`]: a device that is to be no part of a pool.
@@ -31,6 +32,7 @@ mod iostat;
 mod label_clear;
 mod lacking;
 mod list;
+mod online;
 mod opened;
 mod reason;
 mod scrub;
@@ -74,6 +76,8 @@ enum ZpoolCommand {
     Destroy(end::DestroyArgs),
     /// Forget the errors of devices, and resume a pool that is suspended, as zpool clear does
     Clear(clear::ClearArgs),
+    /// Take in what devices have grown by, as zpool online -e does
+    Online(online::OnlineArgs),
     /// Set a property of a pool, as zpool set does
     Set(set::SetArgs),
     /// Enable features of pools, or list those that they lack, as zpool upgrade does
@@ -124,7 +128,13 @@ impl ZpoolArgs {
         use ZpoolCommand as C;
         matches!(
             self.command,
-            C::Add(_) | C::Checkpoint(_) | C::Set(_) | C::Sync(_) | C::Upgrade(_) | C::Reguid(_)
+            C::Add(_)
+                | C::Checkpoint(_)
+                | C::Online(_)
+                | C::Set(_)
+                | C::Sync(_)
+                | C::Upgrade(_)
+                | C::Reguid(_)
         )
     }
 
@@ -146,6 +156,7 @@ fn dispatch(command: ZpoolCommand, place: &PoolPlace<'_>) -> Result<(), Failure>
         ZpoolCommand::Export(args) => end::export(&args, place),
         ZpoolCommand::Destroy(args) => end::destroy(&args, place),
         ZpoolCommand::Clear(args) => clear::run(&args, place),
+        ZpoolCommand::Online(args) => online::run(&args, place),
         ZpoolCommand::Set(args) => set::set(&args, place),
         ZpoolCommand::Upgrade(args) => upgrade::run(&args, place),
         ZpoolCommand::LabelClear(args) => label_clear::run(&args, place),

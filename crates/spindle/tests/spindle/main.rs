@@ -3,6 +3,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "the program is tested from the outside")]
 
+mod altroots;
 mod bonnie_tiobench_smallfiles;
 mod command_line;
 mod dead_nas;

@@ -509,10 +509,23 @@ fn a_pool_whose_servers_are_all_down_is_told_by_who_holds_it() {
     assert!(errors.sum::<u64>() > 0, "{of_one}");
     let json = done_there(at, &["zpool", "status", "-j", "tank"]);
     assert!(json.contains("\"state\":\"SUSPENDED\"") && json.contains("ZFS-8000-HC"), "{json}");
+    // So do the others, as far as who holds it tells.
+    let list = ["zpool", "list", "-Ho", "name,health,size", "tank"];
+    assert_eq!(done_there(at, &list), "tank\tSUSPENDED\t-\n");
+    let list = done_there(at, &["zpool", "list"]);
+    assert!(list.contains("tank ") && list.contains(" SUSPENDED "), "{list}");
+    let json = done_there(at, &["zpool", "list", "-j"]);
+    assert!(json.contains("\"state\":\"SUSPENDED\""), "{json}");
+    let got = done_there(at, &["zpool", "get", "-Ho", "property,value", "health,size", "tank"]);
+    assert_eq!(got, "health\tSUSPENDED\nsize\t-\n");
+    let why = "cannot export 'tank': pool I/O is currently suspended";
+    refused_there(at, &["zpool", "export", "tank"], why);
+    refused_there(at, &["zpool", "export", "none"], "cannot open 'none': no such pool");
     // One of two is not enough to open it.
     let one = export(at, "one", "s");
     let told = done_there(at, &["zpool", "status", "tank"]);
     assert!(told.contains(" state: SUSPENDED\n"), "{told}");
+    assert_eq!(done_there(at, &["zpool", "list", "-Ho", "health", "tank"]), "SUSPENDED\n");
     let two = export(at, "two", "t");
     while !run_there(at, &["zpool", "clear", "tank"]) {
         assert!(Instant::now() < until, "it is not resumed");

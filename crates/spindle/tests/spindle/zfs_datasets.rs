@@ -101,6 +101,10 @@ fn what_something_depends_on_goes_only_where_that_was_asked_for() {
     done(at, &["clone", "-p", "tank/a/b@1", "tank/x/y/d"]);
     refused(at, &["destroy", "tank"], "operation does not apply to pools");
     refused(at, &["destroy", "tank/a"], "cannot destroy 'tank/a': filesystem has children");
+    done(at, &["create", "-V", "16M", "-s", "tank/v"]);
+    done(at, &["snapshot", "tank/v@1"]);
+    refused(at, &["destroy", "tank/v"], "cannot destroy 'tank/v': volume has children");
+    done(at, &["destroy", "-r", "tank/v"]);
     refused(at, &["destroy", "tank/a"], "use '-r' to destroy the following datasets:\ntank/a/b@1");
     refused(at, &["destroy", "-r", "tank/a"], "filesystem has dependent clones");
     refused(at, &["destroy", "tank/a@1"], "use '-R' to destroy the following datasets:\ntank/c\n");

@@ -3,9 +3,11 @@
 //! What could break: a pool that OpenZFS's `zdb` finds fault with, something overwritten that was not to be, redundancy mixed up
 //! without a word, a refusal that changes something, words that scripts of OpenZFS's users don't know.
 
+use crate::holding::Holder;
 use crate::pools;
 
 use pools::{done, judge, program, refused, run};
+use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -113,7 +115,12 @@ fn what_holds_something_or_does_not_fit_is_refused_and_left_alone() {
     assert!(before() == empty);
     done(at, &["zpool", "create", "tank", "mirror", "a", "b"]);
     let made = before();
-    refused(at, &["zpool", "create", "other", "mirror", "a", "c"], "it holds a ZFS pool member");
+    let why = "cannot open '/no/such': no such device";
+    refused(at, &["zpool", "create", "other", "/no/such"], why);
+    refused(at, &["zpool", "add", "tank", "/no/such"], why);
+    refused(at, &["zpool", "labelclear", "/no/such"], why);
+    let why = "a: it holds a ZFS pool member, a part of exported pool 'tank'; name another, or";
+    refused(at, &["zpool", "create", "other", "mirror", "a", "c"], why);
     refused(at, &["zfs", "create", "other/x"], "cannot create 'other/x': no such pool 'other'");
     refused(at, &["zfs", "create", "tank/$MOS"], "invalid character '$'");
     refused(at, &["zfs", "create", "tank/.."], "reserved name");
@@ -402,4 +409,61 @@ fn what_status_advises_and_is_not_there_says_what_to_do() {
     }
     refused(folder.path(), &["zpool", "scrub", "tank"], "zpool scrub --read-only looks for damage");
     done(folder.path(), &["zpool", "scrub", "--read-only", "tank"]);
+}
+
+/// What could break: a device that has grown is used though nobody said so, or isn't though somebody did; a pool that is held is told of a
+/// success.
+#[test]
+fn a_vdev_takes_in_what_its_device_has_grown_by_when_that_is_asked_for() {
+    let folder = disks(&["a", "b"]);
+    let at = folder.path();
+    done(at, &["zpool", "create", "tank", "mirror", "a", "b"]);
+    let sizes = |at: &Path| done(at, &["zpool", "list", "-Hpo", "size,expandsize", "tank"]);
+    let before = sizes(at);
+    assert!(before.ends_with("\t-\n"), "{before}");
+    let grow = |name: &str, bytes: u64| {
+        File::options()
+            .write(true)
+            .open(at.join(name))
+            .and_then(|disk| disk.set_len(bytes))
+            .expect("it grows");
+    };
+    grow("a", 256 << 20);
+    done(at, &["zpool", "online", "-e", "tank", "a"]);
+    assert_eq!(sizes(at), before, "the other has not grown");
+    grow("b", 256 << 20);
+    let told = sizes(at);
+    assert!(
+        !told.ends_with("\t-\n") && told.split('\t').next() == before.split('\t').next(),
+        "{told}"
+    );
+    done(at, &["zfs", "create", "tank/x"]);
+    assert_eq!(sizes(at), told, "nobody asked");
+    refused(
+        at,
+        &["zpool", "online", "tank", "a"],
+        "zpool online -e takes in what a device has grown by",
+    );
+    refused(at, &["zpool", "online", "-e", "tank", "c"], "cannot expand c: no such device in pool");
+    done(at, &["zpool", "online", "-e", "tank", at.join("b").to_str().expect("text")]);
+    let size = |text: &str| {
+        text.split('\t').next().and_then(|size| size.parse::<u64>().ok()).expect("a size")
+    };
+    let after = sizes(at);
+    assert!(size(&after) > size(&before) + (100 << 20) && after.ends_with("\t-\n"), "{after}");
+    judge(at, "tank");
+    // By the property: what it finds, and whatever comes.
+    ["a", "b"].iter().for_each(|name| grow(name, 384 << 20));
+    done(at, &["zpool", "set", "autoexpand=on", "tank"]);
+    let again = sizes(at);
+    assert!(size(&again) > size(&after) + (100 << 20) && again.ends_with("\t-\n"), "{again}");
+    ["a", "b"].iter().for_each(|name| grow(name, 512 << 20));
+    done(at, &["zfs", "create", "tank/y"]);
+    let last = sizes(at);
+    assert!(size(&last) > size(&again) + (100 << 20) && last.ends_with("\t-\n"), "{last}");
+    judge(at, "tank");
+    let holder = Holder::start(at, "pools = [\"tank\"]\n");
+    let why = "who holds it has its devices open as large as they were: export it first";
+    refused(at, &["zpool", "online", "-e", "tank", "a"], why);
+    holder.stop();
 }

@@ -150,6 +150,21 @@ impl Allocator {
         assert!(before.is_none(), "vdev {vdev} is known already");
     }
 
+    /// A vdev that it knows has so many metaslabs from here on; the new ones are free.
+    pub fn expand(&mut self, vdev: u32, many: usize) {
+        let Some(space) = self.tops.get_mut(&vdev) else { return };
+        let before = space.slabs.len();
+        space.slabs.expand(many);
+        for number in before..space.slabs.len() {
+            let start = space.slabs.start(number);
+            let mut free = FreeSpace::default();
+            free.insert(start..start + space.slabs.bytes(number));
+            space.free += free.total();
+            space.states.push(State { free, ..State::default() });
+        }
+        space.size = space.slabs.size();
+    }
+
     /// The vdevs that it knows.
     pub fn vdevs(&self) -> impl Iterator<Item = u32> + '_ {
         self.tops.keys().copied()

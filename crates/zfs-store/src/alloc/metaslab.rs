@@ -86,6 +86,12 @@ impl Metaslabs {
         &mut self.slabs
     }
 
+    /// There are so many from here on, if they were fewer.
+    pub(super) fn expand(&mut self, many: usize) {
+        let many = many.max(self.slabs.len());
+        self.slabs.resize(many, Metaslab::default());
+    }
+
     /// The unit of their space maps, as a power of two.
     pub fn unit(&self) -> u32 {
         self.ashift

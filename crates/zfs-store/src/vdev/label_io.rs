@@ -14,6 +14,7 @@ use super::top::Top;
 use super::tree::Tree;
 use futures_util::future::join_all;
 use rt::Buf;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use stdx::planted::{self, Bug};
 use zfs_format::label::{self, Configuration, LABELS, Ring};
@@ -41,6 +42,13 @@ impl Tree {
             top.leaves.iter().map(|leaf| (*id, leaf.guid)).collect()
         };
         tops.iter().flat_map(of).collect()
+    }
+
+    /// Bytes of the devices that are there, by the GUIDs of their leaves: as they were when they were opened.
+    pub fn device_bytes(&self) -> BTreeMap<u64, u64> {
+        let tops = self.tops.borrow();
+        let leaves = tops.values().flat_map(|top| &top.leaves).filter(|leaf| leaf.is_there());
+        leaves.map(|leaf| (leaf.guid, leaf.device_bytes())).collect()
     }
 
     /// Writes a configuration into these labels of each leaf that `of` has one for.

@@ -308,6 +308,11 @@ impl PoolView {
         }
     }
 
+    /// What its mountpoints are below, as long as somebody holds it.
+    pub fn set_altroot(&mut self, directory: String) {
+        self.texts.insert("altroot", directory);
+    }
+
     /// Whether a switch is on.
     pub fn is_on(&self, property: &PoolProperty) -> bool {
         self.number(property, 0).0 == 1

@@ -5,6 +5,7 @@
 //! ```text
 //!   create           a pool is made
 //!   add              vdevs, spares and cache devices added to one; `vdevs`: what new ones need in the MOS
+//!   expand           devices that have grown
 //!   rewind           a pool taken back to the newest state that is whole
 //!   live             a pool is open for writing: its datasets, what is asked of it (`datasets`), its end
 //!   freeing          what was destroyed is freed, a part in each group
@@ -42,6 +43,7 @@ mod dtls;
 pub mod enable;
 mod error;
 pub mod events;
+pub mod expand;
 pub mod features;
 pub mod found;
 pub mod freeing;

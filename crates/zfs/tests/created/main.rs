@@ -16,6 +16,7 @@ mod cuts;
 mod datasets;
 mod degraded;
 mod draid;
+mod expanded;
 mod features;
 mod fuse;
 mod gangs;

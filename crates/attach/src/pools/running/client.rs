@@ -2,11 +2,11 @@
 
 use super::connection::{answer, connect};
 use super::files::{Files, Lent};
-use super::protocol::{Ask, GO, Holder, MountedDataset};
+use super::protocol::{Ask, GO, Health, Holder, MountedDataset};
 use crate::control::client::Server;
 use crate::error::Error;
 use crate::pools::find::Pools;
-use ::zfs::spa::FoundPool;
+use ::zfs::spa::{FoundPool, PoolState};
 use export::nbd::{Client, ClientOptions};
 use futures_util::future::{Either, select};
 use rt::{Buf, BufMut, SgList, StreamRef};
@@ -29,6 +29,15 @@ pub fn ask<T: DeserializeOwned>(
 ) -> Result<Option<T>, Error> {
     let Some(mut server) = asked(pools, found, ask)? else { return Ok(None) };
     answer(&mut server).map(Some)
+}
+
+/// What who holds a pool knows of it; nothing where nobody does, or doesn't answer.
+pub fn health(pools: &Pools, found: &FoundPool) -> Health {
+    let asked = match found.state {
+        PoolState::Active => ask(pools, found, Ask::Health),
+        _ => Ok(None),
+    };
+    asked.ok().flatten().unwrap_or_default()
 }
 
 /// A connection to who holds a pool, over which what was asked for goes on; none where nobody holds it.

@@ -156,6 +156,9 @@ pub struct Health {
     pub suspended: Option<Suspended>,
     /// All its vdevs.
     pub vdevs: Vec<VdevState>,
+    /// What its mountpoints are below, if that is not the root of all.
+    #[serde(default)]
+    pub altroot: Option<PathBuf>,
 }
 
 /// A pool as who holds it knows it, whether or not its devices answer.
@@ -237,7 +240,7 @@ impl Health {
             vdevs.push(VdevState { guid, is_faulted, read, write, checksum });
             open.extend(children);
         }
-        Health { suspended, vdevs }
+        Health { suspended, vdevs, altroot: None }
     }
 }
 

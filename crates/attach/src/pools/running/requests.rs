@@ -196,11 +196,10 @@ impl Served {
                 let nanoseconds = (self.rt.now() - self.since).as_nanos() as u64;
                 serde_json::to_value(Counts { nanoseconds, leaves }).map_err(Error::NoRequest)
             }
-            Ask::Health => {
-                serde_json::to_value(Health::of(&self.pool.live)).map_err(Error::NoRequest)
-            }
+            Ask::Health => serde_json::to_value(self.health()).map_err(Error::NoRequest),
             Ask::Picture => {
-                let picture = Picture::of(&self.pool.live, self.pool.devices());
+                let (live, devices) = (&self.pool.live, self.pool.devices());
+                let picture = Picture { health: self.health(), ..Picture::of(live, devices) };
                 serde_json::to_value(picture).map_err(Error::NoRequest)
             }
             Ask::Clear { vdev } => self.pool.clear(vdev).await.map(|()| Value::Null),
@@ -232,6 +231,10 @@ impl Served {
 }
 
 impl Served {
+    fn health(&self) -> Health {
+        Health { altroot: self.pool.altroot(), ..Health::of(&self.pool.live) }
+    }
+
     /// Mounts a dataset for as long as the command that asked for it stays.
     async fn mount(self: &Rc<Self>, wanted: ToMount, stream: &StreamRef) {
         let ToMount { dataset, directory, for_writing, .. } = wanted.clone();

@@ -8,6 +8,7 @@
 use super::changed::{Changed, Step};
 use crate::output::{Failure, print, say};
 use ::zfs::dsl::dependents::{Dependent, Known, KnownSnapshot};
+use ::zfs::dsl::property::view::Kind;
 use ::zfs::show;
 use ::zfs::spa::datasets::TaskError;
 use attach::pools::PoolPlace;
@@ -265,7 +266,7 @@ fn dataset(args: &DestroyArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     }
     let dependents = changed.datasets.dependents(top);
     if !args.with_clones {
-        refuse_dependents(args, &dependents)?;
+        refuse_dependents(args, &changed, &dependents)?;
     }
     let (mut steps, mut names) = (Vec::new(), Vec::new());
     for dependent in &dependents {
@@ -293,20 +294,28 @@ fn unmount(args: &DestroyArgs, changed: &Changed, steps: &[Step]) -> Result<(), 
 }
 
 /// What depends on a dataset and was not asked for is refused, by name.
-fn refuse_dependents(args: &DestroyArgs, dependents: &[Dependent<'_>]) -> Result<(), Failure> {
+fn refuse_dependents(
+    args: &DestroyArgs,
+    changed: &Changed,
+    dependents: &[Dependent<'_>],
+) -> Result<(), Failure> {
     let is_own = |dependent: &&Dependent<'_>| {
         let rest = dependent.name().strip_prefix(args.name.as_str());
         rest.is_some_and(|rest| rest.starts_with(['/', '@']))
     };
     let (own, clones): (Vec<&Dependent<'_>>, Vec<_>) = dependents.iter().partition(is_own);
-    let (refused, why, option) = match args.recursive {
-        true => (clones, "filesystem has dependent clones", "-R"),
-        false => (own, "filesystem has children", "-r"),
+    let (refused, has, option) = match args.recursive {
+        true => (clones, "dependent clones", "-R"),
+        false => (own, "children", "-r"),
     };
     if refused.is_empty() {
         return Ok(());
     }
-    say(&format!("spindle: cannot destroy '{}': {why}", args.name));
+    let kind = match changed.pool.node(&args.name)? {
+        Some(node) if node.kind == Kind::Volume => "volume",
+        _ => "filesystem",
+    };
+    say(&format!("spindle: cannot destroy '{}': {kind} has {has}", args.name));
     say(&format!("use '{option}' to destroy the following datasets:"));
     refused.iter().for_each(|dependent| say(dependent.name()));
     Err(Failure::said())

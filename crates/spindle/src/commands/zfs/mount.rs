@@ -53,7 +53,7 @@ pub struct MountArgs {
     /// Though the pool was not exported, and another host may have it in use
     #[arg(short, long)]
     force: bool,
-    /// What mountpoints are below
+    /// What mountpoints are below; where nobody holds the pool, as long as this does
     #[arg(long, value_name = "DIR")]
     altroot: Option<PathBuf>,
     /// The file system; without one, what is mounted is listed
@@ -186,6 +186,7 @@ fn hold(
         exports: Vec::new(),
         mounts: Vec::new(),
         pools: pools.into_iter().map(|pool| (pool, args.force)).collect(),
+        altroot: args.altroot.as_deref().map(whole),
         executors: 0,
         options: place.options,
         view: View { keys: Vec::new(), ask: keys::ask, replay_view: false },
@@ -267,8 +268,8 @@ fn mount_one(
             return refused("legacy mountpoint: name the directory that it is to be mounted on");
         }
         (None, "none") => return refused("no mountpoint set"),
-        (None, path) => match &args.altroot {
-            Some(altroot) => whole(altroot).join(path.trim_start_matches('/')),
+        (None, path) => match args.altroot.as_deref().map(whole).or_else(|| held.altroot()) {
+            Some(altroot) => altroot.join(path.trim_start_matches('/')),
             None => PathBuf::from(path),
         },
     };

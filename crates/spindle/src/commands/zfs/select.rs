@@ -22,7 +22,7 @@ use std::rc::Rc;
 use zfs::ZfsError;
 use zfs::dsl::catalog::{Catalog, Node};
 use zfs::dsl::property::table::Kinds;
-use zfs::dsl::property::view::{Kind, View};
+use zfs::dsl::property::view::{ALTROOT, Kind, View};
 use zfs::inspect::property::PoolProperty;
 use zfs::spa::Spa;
 
@@ -200,6 +200,9 @@ impl Selection {
         if fields.iter().any(|field| field.name() == "mounted") {
             self.fill_mounted(pools);
         }
+        if fields.iter().any(|field| field.name() == "mountpoint") {
+            self.fill_altroot(pools);
+        }
         let mut damaged = Vec::new();
         for chosen in &mut self.chosen {
             let (catalog, node) = (Rc::clone(&chosen.catalog), Rc::clone(&chosen.node));
@@ -220,6 +223,19 @@ impl Selection {
     }
 
     /// What is mounted is known to who holds a pool. One that doesn't say leaves it at no.
+    /// What mountpoints are below is known to who holds the pool.
+    fn fill_altroot(&mut self, pools: &Pools) {
+        let mut known: BTreeMap<String, Option<String>> = BTreeMap::new();
+        for chosen in &mut self.chosen {
+            let altroot = known.entry(chosen.pool.clone()).or_insert_with(|| {
+                let found = pools.named(&chosen.pool).ok().flatten()?;
+                let altroot = client::health(pools, found).altroot?;
+                Some(altroot.to_string_lossy().into_owned())
+            });
+            chosen.view.texts.extend(altroot.clone().map(|directory| (ALTROOT, directory)));
+        }
+    }
+
     fn fill_mounted(&mut self, pools: &Pools) {
         let mut mounted: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for chosen in &mut self.chosen {

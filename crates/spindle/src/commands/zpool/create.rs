@@ -46,7 +46,7 @@ pub struct CreateArgs {
     /// Where the root file system is to be mounted
     #[arg(short, long, value_name = "DIR")]
     mountpoint: Option<String>,
-    /// Where file systems would be mounted below; nothing is mounted here
+    /// What mountpoints are below until the export, with which this ends: `spindle zfs mount --altroot` has the pool below one for long
     #[arg(short = 'R', value_name = "DIR")]
     root: Option<PathBuf>,
     /// The pool's name

@@ -78,6 +78,16 @@ fn end(name: &str, force: bool, destroys: bool, place: &PoolPlace<'_>) -> Result
             // It was let go meanwhile.
             LivePool::open(place, name, force)?
         }
+        Err(error @ attach::Error::NoPool { .. }) if place.held.is_none() => {
+            let unreached = Pools::find(place)?.out_of_reach(&[name.to_owned()]).pop();
+            let Some(picture) = unreached else { return Err(error.into()) };
+            let verb = if destroys { "destroy" } else { "export" };
+            let why = match picture.health.suspended {
+                Some(_) => "pool I/O is currently suspended",
+                None => "its devices can't be reached",
+            };
+            return Err(Failure::failed(format!("cannot {verb} '{name}': {why}")));
+        }
         opened => opened?,
     };
     pool.live.syncer().note_deed();

@@ -1,11 +1,12 @@
 //! `zpool get`: properties of pools, one a line.
 
-use super::opened::{All, Opened};
+use super::opened::{All, Opened, shown_of, state_of};
 use crate::commands::form::FormArgs;
 use crate::commands::zfs::get::{Column, Row, Sources, Widths, pair, table};
 use crate::commands::zfs::json;
 use crate::output::{Failure, print, print_json, say};
 use crate::printable;
+use attach::pools::running::protocol::Picture;
 use attach::pools::{PoolPlace, Pools};
 use clap::Args;
 use serde_json::{Map, Value};
@@ -67,7 +68,7 @@ pub fn run(args: &GetArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     }
     let pools = Pools::find(place)?;
     let missing = |name: &str| format!("Cannot get properties of {name}: no such pool available.");
-    let All { opened, failed, .. } = Opened::all(&pools, &args.names, missing)?;
+    let (All { opened, failed, .. }, held) = Opened::all_and_held(&pools, &args.names, missing)?;
     let (mut rows, mut widths) = (Vec::new(), Widths::default());
     let literal = args.form.literal || args.form.numbers;
     let mut objects = Map::new();
@@ -108,6 +109,37 @@ pub fn run(args: &GetArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
             rows.extend(own.into_iter().filter(|row| sources.has(&row.origin)));
         }
     }
+    for picture in &held {
+        let all = POOL_PROPERTIES.iter().filter(|property| property.visible);
+        let names: Vec<&str> = match asked.is_empty() {
+            false => asked.clone(),
+            true => all.map(|property| property.name).collect(),
+        };
+        widths.name = widths.name.max(printable::word(&picture.name).len());
+        let mut own = Vec::new();
+        for asked_for in names {
+            let property = PoolProperty::find(asked_for).map_or(asked_for, |known| known.name);
+            let found = shown_of(picture, property);
+            // Of all properties those are left out of which nothing is known.
+            let (value, origin) = match found {
+                None if asked.is_empty() => continue,
+                found => found.unwrap_or_else(|| ("-".to_owned(), Origin::None)),
+            };
+            widths.property = widths.property.max(printable::word(property).len());
+            widths.value = widths.value.max(printable::word(&value).len());
+            let (name, property) = (picture.name.clone(), property.to_owned());
+            own.push(Row { name, property, value, received: None, origin });
+        }
+        if args.form.json {
+            let properties = own.iter().map(|row| pair(row, args.form.numbers)).collect();
+            let mut object = pool_of_picture(picture, args.form.numbers);
+            object.insert("properties".to_owned(), Value::Object(properties));
+            let key = if args.by_guid { picture.guid.to_string() } else { picture.name.clone() };
+            objects.insert(key, Value::Object(object));
+        } else {
+            rows.extend(own);
+        }
+    }
     if !args.form.json {
         print(&table(&rows, &columns, args.form.scripted, &widths))?;
     } else if !failed {
@@ -115,7 +147,7 @@ pub fn run(args: &GetArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
         object.insert("pools".to_owned(), Value::Object(objects));
         print_json(&json::line(object))?;
     }
-    if opened.is_empty() && !failed && !args.form.scripted && !args.form.json {
+    if opened.is_empty() && held.is_empty() && !failed && !args.form.scripted && !args.form.json {
         say("no pools available");
     }
     if failed { Err(Failure::said()) } else { Ok(()) }
@@ -129,13 +161,26 @@ const POOL_VERSION: &str = "5000";
 /// What JSON says of a pool itself.
 pub fn pool(opened: &Opened, with_type: bool, numbers: bool) -> Map<String, Value> {
     let view = &opened.view;
+    object((&view.name, &view.health, view.guid), with_type, numbers)
+}
+
+/// The same of one of which only who holds it can tell.
+pub fn pool_of_picture(picture: &Picture, numbers: bool) -> Map<String, Value> {
+    object((&picture.name, state_of(picture), picture.guid), true, numbers)
+}
+
+fn object(
+    (name, state, guid): (&str, &str, u64),
+    with_type: bool,
+    numbers: bool,
+) -> Map<String, Value> {
     let mut object = Map::new();
-    object.insert("name".to_owned(), view.name.clone().into());
+    object.insert("name".to_owned(), name.into());
     if with_type {
         object.insert("type".to_owned(), "POOL".into());
     }
-    object.insert("state".to_owned(), view.health.clone().into());
-    object.insert("pool_guid".to_owned(), json::value(&view.guid.to_string(), numbers));
+    object.insert("state".to_owned(), state.into());
+    object.insert("pool_guid".to_owned(), json::value(&guid.to_string(), numbers));
     object.insert("spa_version".to_owned(), json::value(POOL_VERSION, numbers));
     object.insert("zpl_version".to_owned(), json::value(FILE_SYSTEM_VERSION, numbers));
     object

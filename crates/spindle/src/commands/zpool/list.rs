@@ -2,8 +2,8 @@
 //!
 //! Space is known of top-level vdevs; of a device only its size.
 
-use super::get::{pool, shown};
-use super::opened::{All, Opened, expandable, no_pool};
+use super::get::{pool, pool_of_picture, shown};
+use super::opened::{All, Opened, no_pool, shown_of};
 use super::tree::{self, CLASSES, Naming};
 use crate::commands::elsewhere::say_others_than_pools;
 use crate::commands::form::FormArgs;
@@ -11,6 +11,7 @@ use crate::commands::zfs::json;
 use crate::events::refuse_denied;
 use crate::output::{Failure, print, print_json};
 use crate::printable;
+use attach::pools::running::protocol::Picture;
 use attach::pools::{PoolPlace, Pools};
 use clap::Args;
 use serde_json::{Map, Value};
@@ -21,6 +22,7 @@ use zfs::inspect::property::{PoolProperty, is_known_name};
 use zfs::inspect::space::VdevSpace;
 use zfs::show;
 use zfs::spa::FoundPool;
+use zfs::spa::expand::expandable;
 use zfs_format::vdev::{Vdev, VdevKind};
 use zfs_store::alloc::Class;
 
@@ -69,7 +71,8 @@ pub fn run(args: &ListArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
         return Err(Failure::usage(format!("bad property list: invalid property '{name}'")));
     }
     let pools = Pools::find(place)?;
-    let All { opened, lost, failed } = Opened::all(&pools, &args.names, no_pool)?;
+    let (all, held) = Opened::all_and_held(&pools, &args.names, no_pool)?;
+    let All { opened, lost, failed } = all;
     let literal = args.form.literal || args.form.numbers;
     let naming = Naming { paths: args.paths, guids: args.guids, missing_by_guid: true };
     let name_width = |one: &Opened| {
@@ -84,20 +87,20 @@ pub fn run(args: &ListArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
         Form { naming, literal, numbers: args.form.numbers, scripted: args.form.scripted, width };
     if args.form.json {
         if !failed {
-            print_json(&as_json(&opened, &columns, args, &form))?;
+            print_json(&as_json(&opened, &held, &columns, args, &form))?;
         }
-    } else if opened.is_empty() && !failed && !args.form.scripted {
+    } else if opened.is_empty() && held.is_empty() && !failed && !args.form.scripted {
         print("no pools available\n")?;
         say_others_than_pools(pools.disks(), place.devices);
     } else {
-        print(&as_text(&opened, &lost, &columns, args, &form))?;
+        print(&as_text(&opened, (&lost, &held), &columns, args, &form))?;
     }
     if failed { Err(Failure::said()) } else { refuse_denied(pools.disks().context()) }
 }
 
 fn as_text(
     opened: &[Opened],
-    lost: &[Rc<FoundPool>],
+    (lost, held): (&[Rc<FoundPool>], &[Picture]),
     columns: &[&str],
     args: &ListArgs,
     form: &Form,
@@ -117,7 +120,12 @@ fn as_text(
         };
         columns.iter().map(cell).collect()
     };
-    let rows: Vec<Vec<String>> = opened.iter().map(cells).chain(lost.iter().map(known)).collect();
+    let told = |picture: &Picture| -> Vec<String> {
+        let cell = |name: &&str| shown_of(picture, name).map_or("-".to_owned(), |shown| shown.0);
+        columns.iter().map(cell).map(|text| printable::word(&text).into_owned()).collect()
+    };
+    let others = lost.iter().map(known).chain(held.iter().map(told));
+    let rows: Vec<Vec<String>> = opened.iter().map(cells).chain(others).collect();
     let mut widths = Vec::new();
     for (n, name) in columns.iter().enumerate() {
         let (mut width, grows) = super::get::width(name);
@@ -231,7 +239,7 @@ fn capacity(share: u64, literal: bool) -> String {
 fn cache_space(one: &Opened, node: &VdevHealth) -> Option<VdevSpace> {
     let is_cache = one.state.cache.iter().any(|vdev| vdev.guid == node.vdev.guid);
     let bytes = one.sizes.get(&node.vdev.guid).filter(|_| is_cache)?;
-    let size = super::opened::usable(*bytes);
+    let size = zfs::spa::expand::usable(*bytes);
     Some(VdevSpace { size, fragmentation: Some(0), ..VdevSpace::default() })
 }
 
@@ -310,7 +318,13 @@ fn vdev(
     }
 }
 
-fn as_json(opened: &[Opened], columns: &[&str], args: &ListArgs, form: &Form) -> String {
+fn as_json(
+    opened: &[Opened],
+    held: &[Picture],
+    columns: &[&str],
+    args: &ListArgs,
+    form: &Form,
+) -> String {
     let mut objects = Map::new();
     for one in opened {
         let mut object = pool(one, true, args.form.numbers);
@@ -353,6 +367,17 @@ fn as_json(opened: &[Opened], columns: &[&str], args: &ListArgs, form: &Form) ->
         }
         let view = &one.view;
         let key = if args.by_guid { view.guid.to_string() } else { view.name.clone() };
+        objects.insert(key, Value::Object(object));
+    }
+    for picture in held {
+        let mut object = pool_of_picture(picture, args.form.numbers);
+        let of = columns.iter().filter(|name| **name != "name").filter_map(|name| {
+            let (value, origin) = shown_of(picture, name)?;
+            let value = json::property(&value, &origin, None, args.form.numbers);
+            Some((PoolProperty::find(name)?.name.to_owned(), value))
+        });
+        object.insert("properties".to_owned(), Value::Object(of.collect()));
+        let key = if args.by_guid { picture.guid.to_string() } else { picture.name.clone() };
         objects.insert(key, Value::Object(object));
     }
     let mut object = json::schema("zpool list");

@@ -6,17 +6,16 @@ use crate::output::{Failure, say};
 use attach::Error;
 use attach::pools::Pools;
 use attach::pools::running::client;
-use attach::pools::running::protocol::{Ask, Health, Suspended};
+use attach::pools::running::protocol::{Ask, Health as Held, Picture, Suspended};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use zfs::ZfsError;
-use zfs::health::{self, VdevHealth};
-use zfs::inspect::property::PoolView;
+use zfs::dsl::property::effective::Origin;
+use zfs::health::{self, Health, VdevHealth};
+use zfs::inspect::property::{PoolProperty, PoolView};
 use zfs::inspect::state::State;
-use zfs::spa::{FoundPool, OpenError, PoolState, Spa};
-use zfs_format::label;
-use zfs_format::vdev::{Vdev, VdevKind};
-use zfs_store::vdev::draid::Layout;
+use zfs::spa::expand::expandable;
+use zfs::spa::{FoundPool, OpenError, Spa};
 
 /// A pool that is open.
 pub struct Opened {
@@ -64,46 +63,6 @@ pub fn devices(pools: &Pools, found: &FoundPool) -> (Devices, BTreeMap<u64, u64>
     (names, sizes)
 }
 
-/// What who holds a pool knows of it; nothing where nobody does, or doesn't answer.
-pub fn running(pools: &Pools, found: &FoundPool) -> Health {
-    let asked = match found.state {
-        PoolState::Active => client::ask(pools, found, Ask::Health),
-        _ => Ok(None),
-    };
-    asked.ok().flatten().unwrap_or_default()
-}
-
-/// Bytes of a device that ZFS can use.
-pub fn usable(bytes: u64) -> u64 {
-    let whole = bytes - bytes % label::LABEL_BYTES;
-    whole.saturating_sub(label::DATA_START + label::DATA_END)
-}
-
-/// Bytes that a vdev could have, by its devices' sizes; nothing where a device is missing.
-fn possible(vdev: &Vdev, sizes: &BTreeMap<u64, u64>) -> Option<u64> {
-    if vdev.is_leaf() {
-        return sizes.get(&vdev.guid).map(|bytes| usable(*bytes));
-    }
-    let below: Option<Vec<u64>> =
-        vdev.children.iter().map(|child| possible(child, sizes)).collect();
-    let least = below?.into_iter().min()?;
-    match &vdev.kind {
-        VdevKind::Raidz(_) => Some(least * vdev.children.len() as u64),
-        VdevKind::Draid(draid) => {
-            Layout::new(draid, vdev.children.len()).map(|layout| layout.asize(least))
-        }
-        VdevKind::Mirror | VdevKind::Replacing | VdevKind::Spare => Some(least),
-        _ => None,
-    }
-}
-
-/// Bytes that a top-level vdev could grow by, in whole metaslabs.
-pub fn expandable(vdev: &Vdev, sizes: &BTreeMap<u64, u64>) -> u64 {
-    let (Some(asize), Some(shift @ 1..64)) = (vdev.asize, vdev.metaslab_shift) else { return 0 };
-    let more = possible(vdev, sizes).unwrap_or(0).saturating_sub(asize);
-    more >> shift << shift
-}
-
 impl Opened {
     /// Opens a pool and works out all that is shown.
     ///
@@ -111,12 +70,12 @@ impl Opened {
     /// It can't be opened, or something that is shown can't be had.
     pub fn open(pools: &Pools, found: &Rc<FoundPool>) -> Result<Opened, Failure> {
         let spa = pools.open_found(found)?;
-        let running = running(pools, found);
+        let running = client::health(pools, found);
         let (devices, sizes) = devices(pools, found);
         let present: BTreeSet<u64> = found.members.keys().copied().collect();
         let more = spa.vdevs().children.iter().map(|top| expandable(top, &sizes)).sum();
         let pool = Rc::clone(&spa);
-        let Health { suspended, vdevs } = running;
+        let Held { suspended, vdevs, altroot } = running;
         let errors = vdevs.iter().map(|one| (one.guid, [one.read, one.write, one.checksum]));
         let errors = errors.collect();
         let done = pools.wait(async move {
@@ -125,7 +84,10 @@ impl Opened {
             faulted.for_each(|one| health::mark_faulted(&mut root, one.guid));
             let health = health::of_pool(&root, &present, false);
             let shown = if suspended.is_some() { "SUSPENDED" } else { health.health.name() };
-            let view = pool.view(shown.to_owned(), more).await?;
+            let mut view = pool.view(shown.to_owned(), more).await?;
+            if let Some(directory) = altroot {
+                view.set_altroot(directory.to_string_lossy().into_owned());
+            }
             let state = pool.state().await?;
             let mut damaged = Vec::new();
             if !state.damaged.is_empty() {
@@ -179,6 +141,58 @@ impl Opened {
             }
         }
         Ok(All { opened, lost, failed })
+    }
+
+    /// The same, with those besides of which only who holds them can tell: their devices can't be reached, or too few of them to open one.
+    ///
+    /// # Errors
+    /// As of [`Opened::all`].
+    pub fn all_and_held(
+        pools: &Pools,
+        names: &[String],
+        no_pool: impl Fn(&str) -> String,
+    ) -> Result<(All, Vec<Picture>), Failure> {
+        let mut held = pools.out_of_reach(names);
+        let is_held = |name: &&String| held.iter().any(|one| one.is(name));
+        let (of_held, names): (Vec<&String>, Vec<&String>) = names.iter().partition(is_held);
+        let names: Vec<String> = names.into_iter().cloned().collect();
+        let mut all = match names.is_empty() && !of_held.is_empty() {
+            true => All::default(),
+            false => Opened::all(pools, &names, no_pool)?,
+        };
+        for found in std::mem::take(&mut all.lost) {
+            match client::ask(pools, &found, Ask::Picture).ok().flatten() {
+                Some(picture) => held.push(picture),
+                None => all.lost.push(found),
+            }
+        }
+        Ok((all, held))
+    }
+}
+
+/// How a pool is of which only who holds it can tell, in a word.
+pub fn state_of(picture: &Picture) -> &'static str {
+    match (picture.health.suspended, picture.root()) {
+        (Some(_), _) => "SUSPENDED",
+        (None, Some(root)) => {
+            let present = root.leaves().iter().map(|leaf| leaf.guid).collect();
+            health::of_pool(&root, &present, false).health.name()
+        }
+        (None, None) => Health::Unavailable.name(),
+    }
+}
+
+/// What such a picture says of a property; nothing of most.
+pub fn shown_of(picture: &Picture, property: &str) -> Option<(String, Origin)> {
+    match PoolProperty::find(property)?.name {
+        "name" => Some((picture.name.clone(), Origin::None)),
+        "guid" => Some((picture.guid.to_string(), Origin::None)),
+        "health" => Some((state_of(picture).to_owned(), Origin::None)),
+        "altroot" => {
+            let directory = picture.health.altroot.as_ref()?;
+            Some((directory.to_string_lossy().into_owned(), Origin::Local))
+        }
+        _ => None,
     }
 }
 

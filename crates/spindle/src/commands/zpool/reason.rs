@@ -175,6 +175,12 @@ impl Importable<'_> {
     }
 }
 
+/// What to do where a device is missing. OpenZFS says: online it using `zpool online`; here a device that is there is in use.
+const ATTACH: &str = "Attach the missing device, or name where it lies with one more -d; it is in use\n\tfrom the next time on \
+    that the pool is opened.\n";
+/// What to do where somebody took a device out of use.
+const ONLINE: &str = "OpenZFS brings the device back with 'zpool online', or replaces it with\n\t'zpool replace'; Spindle can't yet.\n";
+
 impl Reason {
     /// The name of OpenZFS's page about it.
     pub fn page(self) -> Option<&'static str> {
@@ -214,22 +220,22 @@ impl Reason {
             Reason::Missing => (
                 "One or more devices could not be opened.  Sufficient replicas exist for\n\tthe pool to continue \
                  functioning in a degraded state.\n",
-                "Attach the missing device and online it using 'zpool online'.\n",
+                ATTACH,
             ),
             Reason::MissingTooMany => (
                 "One or more devices could not be opened.  There are insufficient\n\treplicas for the pool to \
                  continue functioning.\n",
-                "Attach the missing device and online it using 'zpool online'.\n",
+                ATTACH,
             ),
             Reason::Offline => (
                 "One or more devices has been taken offline by the administrator.\n\tSufficient replicas exist for \
                  the pool to continue functioning in a\n\tdegraded state.\n",
-                "Online the device using 'zpool online' or replace the device with\n\t'zpool replace'.\n",
+                ONLINE,
             ),
             Reason::Removed => (
                 "One or more devices has been removed by the administrator.\n\tSufficient replicas exist for \
                  the pool to continue functioning in a\n\tdegraded state.\n",
-                "Online the device using zpool online' or replace the device with\n\t'zpool replace'.\n",
+                ONLINE,
             ),
             Reason::Lacking => (
                 "One or more devices lack data that was written while they were away.\n",
@@ -265,7 +271,8 @@ impl Reason {
             Reason::Faulted => (
                 "One or more devices are faulted in response to persistent errors.\n\tSufficient replicas exist \
                  for the pool to continue functioning in a\n\tdegraded state.\n",
-                "Replace the faulted device, or use 'zpool clear' to mark the device\n\trepaired.\n",
+                "Use 'zpool clear' to mark the device repaired.  Devices are replaced by\n\tOpenZFS, whose 'zpool replace' \
+                 Spindle can't do yet.\n",
             ),
             Reason::FaultedTooMany => (
                 "One or more devices are faulted in response to persistent errors.  There are insufficient \

@@ -164,6 +164,9 @@ pub fn set(args: &SetArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let change = change(&name, &value).map_err(|why| refuse(&why))?;
     let pool = LivePool::open(place, &args.pool, args.force)?;
     set_in(&pool, &name, &value, change)?;
+    if name == "autoexpand" && value == "on" {
+        pool.expand(None)?;
+    }
     Ok(pool.close(LabelState::Exported)?)
 }
 

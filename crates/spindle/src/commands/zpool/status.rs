@@ -22,16 +22,12 @@ use crate::commands::zfs::json;
 use crate::events::refuse_denied;
 use crate::output::{Failure, print, print_json};
 use crate::printable;
-use attach::pools::running::client;
-use attach::pools::running::protocol::Ask;
 use attach::pools::{PoolPlace, Pools};
 use clap::Args;
 use serde_json::{Map, Value};
 use std::fmt::Write;
-use std::rc::Rc;
 use zfs::health::{Health, VdevHealth};
 use zfs::show;
-use zfs::spa::FoundPool;
 use zfs_format::dsl::scan::Scan;
 use zfs_format::vdev::{Rebuild, VdevKind};
 use zfs_store::alloc::Class;
@@ -71,21 +67,8 @@ pub struct StatusArgs {
 
 pub fn run(args: &StatusArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let pools = Pools::find(place)?;
-    let mut held = pools.out_of_reach(&args.names);
-    let is_held = |name: &&String| held.iter().any(|one| one.is(name));
-    let (of_held, names): (Vec<&String>, Vec<&String>) = args.names.iter().partition(is_held);
-    let names: Vec<String> = names.into_iter().cloned().collect();
-    let All { opened, lost, failed } = match names.is_empty() && !of_held.is_empty() {
-        true => All::default(),
-        false => Opened::all(&pools, &names, no_pool)?,
-    };
-    // What is left of its devices may be too little to open it.
-    let of_lost = |found: &Rc<FoundPool>| client::ask(&pools, found, Ask::Picture).ok().flatten();
-    let (told, lost): (Vec<_>, Vec<_>) = lost
-        .into_iter()
-        .map(|found| (of_lost(&found), found))
-        .partition(|(told, _)| told.is_some());
-    held.extend(told.into_iter().filter_map(|(told, _)| told));
+    let (all, held) = Opened::all_and_held(&pools, &args.names, no_pool)?;
+    let All { opened, lost, failed } = all;
     let clock = clock::local();
     let naming = Naming { paths: args.paths, guids: args.guids, missing_by_guid: true };
     let (mut text, mut objects) = (String::new(), Map::new());
@@ -154,7 +137,7 @@ pub fn run(args: &StatusArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
         object.insert("pools".to_owned(), Value::Object(objects));
         print_json(&json::line(object))?;
     } else {
-        for (_, found) in &lost {
+        for found in &lost {
             if !text.is_empty() {
                 text.push('\n');
             }

@@ -11,12 +11,12 @@
 //! Source for the words: OpenZFS 2.3, `zpool_vdev.c`.
 
 use super::draid::{self, Asked};
-use super::opened::usable;
 use super::tree::{self, Devices, Naming};
 use crate::output::Failure;
 use crate::printable;
 use ::zfs::dsl::make::Fresh;
 use ::zfs::spa::add::NewVdevs;
+use ::zfs::spa::expand::usable;
 use attach::pools::NewMember;
 use std::path::PathBuf;
 use zfs_format::nvlist::{Text, Value};

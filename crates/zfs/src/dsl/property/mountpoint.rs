@@ -25,6 +25,15 @@ pub fn continued(name: &str, text: &str, origin: &Origin) -> String {
     }
 }
 
+/// A mountpoint of a pool whose mountpoints are below a directory, as it is shown. `legacy` and `none` are as they are.
+pub fn below(altroot: Option<&str>, text: String) -> String {
+    match (altroot.map(|altroot| altroot.trim_end_matches('/')), &*text) {
+        (Some(altroot), "/") if !altroot.is_empty() => altroot.to_owned(),
+        (Some(altroot), path) if path.starts_with('/') => format!("{altroot}{path}"),
+        _ => text,
+    }
+}
+
 /// Where the dataset of this name is mounted by itself, with where that comes from.
 pub fn of(name: &str, set: &[Effective]) -> (String, Origin) {
     let found = set.iter().find(|set| set.name == "mountpoint");
@@ -52,6 +61,19 @@ mod tests {
     fn set(text: &str, origin: Origin) -> Vec<Effective> {
         let value = PropertyValue::Text(text.into());
         vec![Effective { name: "mountpoint".to_owned(), value, origin }]
+    }
+
+    #[test]
+    fn what_is_below_another_root_is_shown_there() {
+        for (altroot, text, shown) in [
+            (None, "/m", "/m"),
+            (Some("/mnt"), "/m", "/mnt/m"),
+            (Some("/mnt/"), "/", "/mnt"),
+            (Some("/"), "/", "/"),
+            (Some("/mnt"), "legacy", "legacy"),
+        ] {
+            assert_eq!(below(altroot, text.to_owned()), shown);
+        }
     }
 
     #[test]

@@ -14,6 +14,9 @@ use crate::show::{self, Clock};
 use std::collections::BTreeMap;
 use zfs_format::dsl::property::PropertyValue;
 
+/// Among the texts that are worked out what the pool's mountpoints are below, where that is not the root of all.
+pub const ALTROOT: &str = "altroot";
+
 /// What a name stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -158,7 +161,8 @@ impl View {
             ("type", _) => Some((self.kind.name().to_owned(), Origin::None)),
             ("mountpoint", Form::Text(default)) => {
                 let (text, origin) = self.text(property, default)?;
-                Some((mountpoint::continued(&self.name, &text, &origin), origin))
+                let text = mountpoint::continued(&self.name, &text, &origin);
+                Some((mountpoint::below(self.texts.get(ALTROOT).map(String::as_str), text), origin))
             }
             (_, Form::Text(default)) => self.text(property, default),
             _ => {

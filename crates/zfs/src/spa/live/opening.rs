@@ -174,6 +174,9 @@ impl Live {
             panics: Cell::default(),
         };
         live.replay(logs, options.replay_bytes).await?;
+        if pool_number(&live.spa, "autoexpand").await? == Some(1) {
+            live.expand(None).await?;
+        }
         Ok(live)
     }
 

@@ -33,7 +33,7 @@ pub struct ImportArgs {
     /// Also a pool whose log device is missing: what only that has, the last synchronous writes, is given up
     #[arg(short = 'm')]
     pub without_log: bool,
-    /// Where file systems would be mounted below; nothing is mounted here
+    /// What mountpoints are below until the export, with which this ends: `spindle zfs mount --altroot` has the pool below one for long
     #[arg(short = 'R', value_name = "DIR")]
     pub root: Option<PathBuf>,
     /// Destroyed pools alone; with -f they are imported

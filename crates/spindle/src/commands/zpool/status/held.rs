@@ -3,6 +3,7 @@
 use super::rows::{Form, Rows, count, head, troubles, troubles_json, vdev};
 use crate::commands::zfs::json;
 use crate::commands::zpool::lacking::Lacking;
+use crate::commands::zpool::opened::state_of;
 use crate::commands::zpool::reason::Reason;
 use crate::commands::zpool::tree::{self, CLASSES, Devices};
 use crate::printable;
@@ -45,17 +46,10 @@ impl HeldPool<'_> {
         self.picture.health.suspended.map_or(Reason::Fine, Reason::Suspended)
     }
 
-    fn state(&self) -> &'static str {
-        match self.picture.health.suspended {
-            Some(_) => "SUSPENDED",
-            None => self.health.health.name(),
-        }
-    }
-
     /// As lines. Writing to a string can't fail.
     pub(super) fn as_text(&self, out: &mut String, form: &Form<'_>) {
         let name = printable::word(&self.picture.name);
-        let _ = write!(out, "  pool: {name}\n state: {}\n", self.state());
+        let _ = write!(out, "  pool: {name}\n state: {}\n", state_of(self.picture));
         troubles(out, self.reason());
         head(out, form);
         // Of what leaves lack who holds the pool says nothing.
@@ -79,7 +73,7 @@ impl HeldPool<'_> {
     pub(super) fn as_json(&self, form: &Form<'_>) -> Map<String, Value> {
         let mut object = Map::new();
         object.insert("name".to_owned(), self.picture.name.as_str().into());
-        object.insert("state".to_owned(), self.state().into());
+        object.insert("state".to_owned(), state_of(self.picture).into());
         let guid = json::value(&self.picture.guid.to_string(), form.numbers);
         object.insert("pool_guid".to_owned(), guid);
         troubles_json(&mut object, self.reason());
