@@ -39,6 +39,8 @@ use std::time::Duration;
 
 /// Reads that failed and are told one by one: a program that reads a damaged disk from end to end must not fill a log.
 const DAMAGE_TOLD_MAX: u64 = 100;
+/// How long the kernel is waited for that writes out what it holds when a mount ends: for ever where its pool is suspended.
+const WRITTEN_OUT_MAX: Duration = Duration::from_secs(20);
 /// How long who still has something of a mount that was unmounted is waited for.
 const GONE_AFTER: Duration = Duration::from_secs(1);
 
@@ -407,8 +409,10 @@ async fn unmounted(
             gone_soon(serving, rt).await
         }
         Unmount::Drain => {
+            // Who has files open in it, or a copy of it in another mount namespace, may keep it for ever.
+            select(pin!(mount.write_out()), pin!(rt.sleep(WRITTEN_OUT_MAX))).await;
             mount.unmount_served().await?;
-            serving.await
+            gone_soon(serving, rt).await
         }
         Unmount::Force => {
             mount.unmount_served().await?;

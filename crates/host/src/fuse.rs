@@ -251,7 +251,14 @@ impl FuseMount {
         })
     }
 
-    /// The same, unless somebody uses it: then it stays, and this says false.
+    /// The kernel writes out what it holds, by another thread, while this one goes on serving. It does so as well when the last of the
+    /// mount goes, which may be in another mount namespace, or when files are closed that are open now.
+    pub async fn write_out(&self) {
+        let directory = self.directory.clone();
+        self.stream.host.call(move || write_out(&directory)).await;
+    }
+
+    /// Writes out and unmounts, unless somebody uses it: then it stays, and this says false.
     ///
     /// # Errors
     /// [`MountError::Unmount`].
@@ -262,10 +269,7 @@ impl FuseMount {
         let target = self.target.clone();
         let directory = self.directory.clone();
         let unmounted = self.stream.host.call(move || {
-            // The kernel writes out what it holds when the last of it goes, which may be in another mount namespace: so now.
-            if let Ok(root) = File::open(&directory) {
-                let _ = sys::syncfs(root.as_fd());
-            }
+            write_out(&directory);
             sys::unmount(&target, sys::Unmount::IfIdle)
         });
         match unmounted.await {
@@ -314,6 +318,13 @@ impl Drop for FuseMount {
     fn drop(&mut self) {
         // It is unmounted, or nothing can be done about it here; the stream's end is what counts.
         let _ = self.end();
+    }
+}
+
+/// The kernel writes out what it holds of the file system that is mounted there.
+fn write_out(directory: &Path) {
+    if let Ok(root) = File::open(directory) {
+        let _ = sys::syncfs(root.as_fd());
     }
 }
 

@@ -11,6 +11,7 @@ use pools::{add_disks, done, judge, refused};
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 const HELD: &str = "pools = [\"tank\"]\n";
 
@@ -218,6 +219,27 @@ fn a_mount_that_another_namespace_has_too_ends_here_and_there() {
     let _ = apart.kill().and_then(|()| apart.wait());
     holder.stop();
     judge(&at.join("disks"), "tank");
+}
+
+#[test]
+fn who_serves_a_mount_ends_though_somebody_is_in_it() {
+    const STAYS: Duration = Duration::from_secs(60);
+    let Some((_folder, at, holder)) = mounted() else { return };
+    let stays = STAYS.as_secs().to_string();
+    let mut inside = std::process::Command::new("sleep");
+    let mut inside = inside.arg(stays).current_dir(at.join("a")).spawn().expect("it sleeps");
+    let mut open = File::create(at.join("a/file")).expect("a file");
+    open.write_all(b"written").expect("it is written");
+    let begun = Instant::now();
+    holder.stop();
+    assert!(begun.elapsed() < STAYS, "it was waited for");
+    let _ = inside.kill().and_then(|()| inside.wait());
+    drop(open);
+    judge(&at.join("disks"), "tank");
+    let holder = Holder::start(&at, HELD);
+    done(&at, &["zfs", "mount", "tank/a"]);
+    assert_eq!(fs::read(at.join("a/file")).expect("it is read"), b"written");
+    holder.stop();
 }
 
 #[test]

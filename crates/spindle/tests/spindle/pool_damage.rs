@@ -27,7 +27,7 @@ fn folder(names: &[&str]) -> TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     fs::create_dir(folder.path().join("disks")).expect("a folder");
     add_disks(&folder.path().join("disks"), names, DISK);
-    fs::write(folder.path().join("file"), noise(1, 3 << 20)).expect("a file");
+    fs::write(folder.path().join("file"), fixtures::noise(1, 3 << 20)).expect("a file");
     folder
 }
 
