@@ -117,7 +117,7 @@ fn what_holds_something_or_does_not_fit_is_refused_and_left_alone() {
     let made = before();
     let why = "cannot open '/no/such': no such device";
     refused(at, &["zpool", "create", "other", "/no/such"], why);
-    refused(at, &["zpool", "add", "tank", "/no/such"], why);
+    refused(at, &["zpool", "add", "tank", "mirror", "/no/such", "/no/other"], why);
     refused(at, &["zpool", "labelclear", "/no/such"], why);
     let why = "a: it holds a ZFS pool member, a part of exported pool 'tank'; name another, or";
     refused(at, &["zpool", "create", "other", "mirror", "a", "c"], why);

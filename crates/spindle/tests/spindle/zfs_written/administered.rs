@@ -269,7 +269,7 @@ fn labels_are_cleared_of_what_no_pool_needs_and_else_where_that_is_forced() {
     let text = said(&output);
     assert!(text.contains("use '-f' to override the following error"), "{text}");
     assert!(text.contains("is a member of exported pool \"tank\""), "{text}");
-    for (disk, why) in [("d", "it has none"), ("absent", "No such file")] {
+    for (disk, why) in [("d", "it has none"), ("absent", "no such device")] {
         let output = clear(&["-f", &name(disk)]);
         assert!(!output.status.success() && said(&output).contains(why), "{}", said(&output));
     }
