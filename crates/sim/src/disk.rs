@@ -10,6 +10,7 @@ pub mod overheads;
 pub mod read_ahead;
 pub mod seek;
 pub mod slow_reads;
+mod spots;
 
 pub use device::Disk;
 

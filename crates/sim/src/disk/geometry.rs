@@ -32,7 +32,6 @@ struct Zone {
     first_lba: u64,
     first_cylinder: u64,
     sectors_per_track: u64,
-    sectors_per_cylinder: u64,
     /// Unrolled time of its first sector.
     base_ns: u64,
     /// A revolution and the skew of a track.
@@ -116,7 +115,6 @@ impl Layout {
                 first_lba,
                 first_cylinder,
                 sectors_per_track,
-                sectors_per_cylinder: sectors_per_track * heads,
                 base_ns: first_cylinder * cylinder_ns,
                 track_ns,
                 cylinder_ns,
@@ -195,7 +193,6 @@ impl Layout {
             first_lba,
             first_cylinder: row.first_cylinder,
             sectors_per_track: row.sectors_per_track,
-            sectors_per_cylinder: row.sectors_per_track * self.heads,
             base_ns,
             track_ns: self.revolution_ns + track_skew,
             cylinder_ns: tracks_ns + cylinder_skew,
@@ -227,12 +224,6 @@ impl Layout {
     /// The time of a revolution.
     pub fn revolution_ns(&self) -> u64 {
         self.revolution_ns
-    }
-
-    /// The cylinder of block `lba`, for less than [`locate`](Layout::locate) costs.
-    pub fn cylinder_of(&self, lba: u64) -> u64 {
-        let zone = self.zone_at(lba);
-        zone.first_cylinder + zone.sector_of(lba) / zone.sectors_per_cylinder
     }
 
     /// Where the sector of block `lba` starts.
@@ -418,7 +409,6 @@ mod tests {
         assert_eq!(layout.track(second - 1).end, second);
         for lba in (0..layout.sectors()).step_by(10_007) {
             assert_eq!(layout.reached(layout.locate(lba).unrolled_ns + 10), lba);
-            assert_eq!(layout.cylinder_of(lba), layout.locate(lba).cylinder);
         }
     }
 

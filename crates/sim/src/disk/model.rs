@@ -43,6 +43,7 @@ use super::overheads::Overheads;
 use super::read_ahead::AheadRules;
 use super::seek::SeekCurve;
 use super::slow_reads::SlowReads;
+use super::spots::Spots;
 use crate::profile::{DiskProfile, Given, WriteBackOrder};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -116,6 +117,8 @@ pub(super) struct Waiting {
     blocks: Range<u64>,
     bytes: u64,
     pub(super) place: Place,
+    /// The angle of its first block.
+    angle_ns: u64,
     arrived: Instant,
     /// The arm may start.
     ready: Instant,
@@ -192,6 +195,8 @@ struct Passed {
 pub struct DiskModel {
     pub(super) layout: Layout,
     pub(super) seek: SeekCurve,
+    /// Of stretches of the write buffer.
+    spots: Spots,
     phase_ns: u64,
     sector_bytes: u64,
     physical_sectors: u64,
@@ -302,6 +307,7 @@ impl DiskModel {
             event_number: 0,
             layout,
             seek,
+            spots: Spots::new(),
         }
     }
 

@@ -32,6 +32,7 @@ pub struct SeekCurve {
     /// Seeks before a write, where they are known apart.
     for_writes: Option<Arc<[(u64, u64)]>>,
     head_switch_ns: u64,
+    farther_is_later: bool,
 }
 
 /// How long the arm takes before a read.
@@ -104,12 +105,25 @@ impl SeekCurve {
             Some(table) => Arm::Table(points(&table.value)),
             None => Arm::Sheet(Sheet::new(profile, cylinders)),
         };
+        let for_writes = profile.seek_table_write.as_ref().map(|table| points(&table.value));
+        let curve = match &arm {
+            Arm::Sheet(_) => None,
+            Arm::Table(table) => Some(table),
+        };
+        let mut tables = curve.into_iter().chain(&for_writes);
+        let farther_is_later = tables.all(|table| table.is_sorted_by_key(|(_, ns)| *ns));
         SeekCurve {
             arm,
             write_settle_ns: (settle_ms * 1e6) as i64,
-            for_writes: profile.seek_table_write.as_ref().map(|table| points(&table.value)),
+            for_writes,
             head_switch_ns: (profile.head_switch_ms.value * 1e6) as u64,
+            farther_is_later,
         }
+    }
+
+    /// Whether a longer way never takes less time. By a data sheet it does not; among seeks that were timed one may.
+    pub fn farther_is_later(&self) -> bool {
+        self.farther_is_later
     }
 
     /// From one place to another: cylinders apart, and whether the head is another.
@@ -190,6 +204,7 @@ mod tests {
         profile.write_settle_ms = given(-0.25);
         profile.head_switch_ms.value = 1.0;
         let curve = SeekCurve::new(&profile, 1001);
+        assert!(curve.farther_is_later());
         assert_eq!(curve.time_ns(0, false, true), 0);
         assert_eq!(curve.time_ns(0, true, false), 1_000_000);
         assert_eq!(curve.time_ns(1, false, false), 800_000);
@@ -213,5 +228,15 @@ mod tests {
             let times: Vec<u64> = (0..50_000).map(|d| curve.time_ns(d, false, false)).collect();
             assert!(times.is_sorted(), "{}", profile.name);
         }
+    }
+
+    #[test]
+    fn a_table_in_which_a_longer_way_is_shorter_is_known_as_one() {
+        let mut profile = disk_profiles().remove(0);
+        assert!(SeekCurve::new(&profile, 1001).farther_is_later());
+        let origin = Origin::Guessed("a test".to_owned());
+        let table = SeekTable(vec![(1, 0.8), (11, 0.7), (1000, 9.0)]);
+        profile.seek_table_write = Some(Given::of(table, origin));
+        assert!(!SeekCurve::new(&profile, 1001).farther_is_later());
     }
 }

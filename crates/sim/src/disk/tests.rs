@@ -20,8 +20,13 @@ fn is_of_a_sheet(disk: &DiskProfile) -> bool {
 
 /// Those that stand on a data sheet's numbers.
 pub(crate) fn disk_profiles() -> Vec<DiskProfile> {
+    all_disk_profiles().into_iter().filter(is_of_a_sheet).collect()
+}
+
+/// Those of a sheet, and those that were measured.
+pub(crate) fn all_disk_profiles() -> Vec<DiskProfile> {
     let disk = |name| match load(name) {
-        Ok(Profile::Disk(profile)) => Some(*profile).filter(is_of_a_sheet),
+        Ok(Profile::Disk(profile)) => Some(*profile),
         _ => None,
     };
     names().filter_map(disk).collect()

@@ -36,6 +36,7 @@ impl DiskModel {
             write: false,
             blocks: missing,
             bytes,
+            angle_ns: place.unrolled_ns % self.layout.revolution_ns(),
             place,
             arrived: now,
             ready,
