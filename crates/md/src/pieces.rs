@@ -14,7 +14,7 @@ use std::ops::Range;
 
 /// See the [module](self).
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Pieces(Vec<(u64, SgList)>);
+pub(crate) struct Pieces(SmallVec<[(u64, SgList); 1]>);
 
 impl Pieces {
     /// How many bytes are held.
@@ -82,7 +82,8 @@ impl Pieces {
         if start + held.len() as u64 > range.end {
             rest.push((range.end, held.slice((range.end - start) as usize..held.len())));
         }
-        self.0.splice(first..last, rest);
+        self.0.drain(first..last);
+        self.0.insert_many(first, rest);
     }
 
     /// The bytes of `range`, where all of it is held.

@@ -412,6 +412,39 @@ impl IoFuture {
         let slot = Rc::new(RefCell::new(Slot::default()));
         (IoCompletion(Rc::clone(&slot)), IoFuture(Inner::Slot(slot)))
     }
+
+    /// Polls it, and keeps the answer, if it has come, for [`into_answer`](IoFuture::into_answer). Whether it has.
+    ///
+    /// For who waits for several: who is woken by another one of them anyway is `quiet`, and may not be woken by this one.
+    pub fn poll_kept(&mut self, context: &mut Context<'_>, quiet: bool) -> bool {
+        match &self.0 {
+            Inner::Ready(_) => return true,
+            Inner::Slot(slot) if quiet && slot.borrow().is_under_way() => return false,
+            Inner::Slot(_) | Inner::Boxed(_) => {}
+        }
+        match Pin::new(&mut *self).poll(context) {
+            Poll::Ready(answer) => {
+                *self = IoFuture::ready(answer);
+                true
+            }
+            Poll::Pending => false,
+        }
+    }
+
+    /// The answer, where it was known at once or has been [polled](IoFuture::poll_kept).
+    pub fn into_answer(self) -> Option<IoResult> {
+        match self.0 {
+            Inner::Ready(answer) => answer,
+            Inner::Slot(_) | Inner::Boxed(_) => None,
+        }
+    }
+}
+
+impl Slot {
+    /// Whether the answer is still to come.
+    fn is_under_way(&self) -> bool {
+        self.result.is_none() && !self.abandoned
+    }
 }
 
 impl Future for IoFuture {

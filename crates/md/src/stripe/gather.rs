@@ -13,6 +13,7 @@
 //! its place is bad is written again to its member, which gives disks the chance to remap the sector.
 
 use super::Stripes;
+use super::plan::Wants;
 use crate::layout::parity::Row;
 use crate::member::{DeviceId, Manner, Writes};
 use crate::parity::{Part, Sums};
@@ -30,9 +31,6 @@ use stdx::RangeSet;
 /// Each round takes away a member or finds bad places on one more; more rounds mean that something is
 /// wrong with us.
 const ROUNDS_MAX: usize = 2 * MEMBERS_MAX;
-
-/// What is wanted, or read, of a slot.
-pub(crate) type Wants = Vec<(usize, Range<u64>)>;
 
 /// Places that could not be read, by slot.
 type BadPlaces = BTreeMap<usize, RangeSet>;

@@ -134,7 +134,7 @@ impl Stripes {
 
     /// Nothing known of any member.
     pub(crate) fn nothing_known(&self) -> Vec<Pieces> {
-        vec![Pieces::default(); self.map.disks]
+        (0..self.map.disks).map(|_| Pieces::default()).collect()
     }
 
     /// What the cache knows of rows is not to be used any more.

@@ -57,11 +57,14 @@ pub(crate) struct View<'a, R> {
     pub(crate) all_parity: bool,
 }
 
+/// What is wanted, or read, of a slot.
+pub(crate) type Wants = SmallVec<[(usize, Range<u64>); 4]>;
+
 /// The bands, and what must be known of which slot before the parity can be computed.
 #[derive(Debug, Default)]
 pub(crate) struct WritePlan {
     pub(crate) bands: SmallVec<[Band; 2]>,
-    pub(crate) wants: Vec<(usize, Range<u64>)>,
+    pub(crate) wants: Wants,
 }
 
 impl<R: Fn(usize, &Range<u64>) -> bool> View<'_, R> {

@@ -36,12 +36,18 @@ impl Streams {
     /// Notes a write, as the next of its stream where there is one.
     pub(crate) fn note(&mut self, start: u64, end: u64, row_bytes: u64) -> Rc<StreamWrite> {
         // Where it ended comes before near it: of two streams side by side each has its own.
-        let exactly = self.0.iter().position(|stream| stream.end.get() == start);
-        let near = |stream: &Rc<Stream>| {
+        let (mut exactly, mut near) = (None, None);
+        for (index, stream) in self.0.iter().enumerate() {
             let ended = stream.end.get();
-            ended < start && start - ended < row_bytes
-        };
-        let known = exactly.or_else(|| self.0.iter().position(near));
+            if ended == start {
+                exactly = Some(index);
+                break;
+            }
+            if near.is_none() && ended < start && start - ended < row_bytes {
+                near = Some(index);
+            }
+        }
+        let known = exactly.or(near);
         let stream = match known {
             Some(index) => Rc::clone(&self.0[index]),
             None => {
