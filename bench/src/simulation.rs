@@ -15,6 +15,10 @@
 //!
 //! Rates are by processor time, since other programs may run beside it. There is no peer in the run: nobody else simulates
 //! the first three, and DiskSim 4.0 carries out some 66 000 requests of an array a second.
+//!
+//! The floor of `raid5-write`: two reads and two writes of disks, each of which the disk's mechanism carries out (the row
+//! `disk`), and for each write that its buffer took a second choice of what is written back. Their bytes lie all over
+//! terabytes, so much of the time is waiting for memory, and other programs on the machine that want it show in the figures.
 
 use super::peer::Rounds;
 use md::{Array, ArraySpec, Level};
