@@ -59,7 +59,7 @@ const TABLES: Test = created("accounting::many_users");
 const MIRRORS: Test = store("written::");
 const STORED: Test = created("stored::");
 const MAPS: Test = created("maps::");
-const FIRST_LOGGED: Test = created("maps::what_is_changed_first_since_an_export");
+const FIRST_LOGGED: Test = created("maps::what_changes_now_and_then");
 const SUSPENDED: Test = created("suspended::");
 
 macro_rules! bugs {

@@ -69,10 +69,12 @@ impl Prng {
         self.0.fill_bytes(bytes);
     }
 
-    /// So many random bytes: data that doesn't compress.
+    /// So many random bytes, each of a number of its own: data that doesn't compress.
     pub fn bytes(&mut self, len: usize) -> Vec<u8> {
         let mut bytes = vec![0; len];
-        self.fill(&mut bytes);
+        for byte in &mut bytes {
+            *byte = self.next_u64() as u8;
+        }
         bytes
     }
 }

@@ -21,9 +21,12 @@ pub(super) struct Spot {
     pub(super) angle_ns: u64,
 }
 
+/// A block, and where it lies.
+type Kept = Option<(u64, Spot)>;
+
 /// See the [module](self).
 #[derive(Debug)]
-pub(super) struct Spots(Box<[Cell<Option<(u64, Spot)>>]>);
+pub(super) struct Spots(Box<[Cell<Kept>]>);
 
 impl Spots {
     pub(super) fn new() -> Spots {

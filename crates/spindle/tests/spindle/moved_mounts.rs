@@ -374,10 +374,7 @@ fn lists_of_access_and_extended_attributes_are_kept_as_the_properties_say() {
     assert!(listed("file").contains("user:1234:rw-"), "it was there all the time");
     assert!(reads(1234, "file"));
     // In the list, then in the hidden directory.
-    let objects = || {
-        let text = done(&at, &["zfs", "stat", "--json", "tank/a:file"]);
-        text
-    };
+    let objects = || done(&at, &["zfs", "stat", "--json", "tank/a:file"]);
     shell("setfattr -n user.listed -v one file");
     let before = objects();
     done(&at, &["zfs", "set", "xattr=dir", "tank/a"]);

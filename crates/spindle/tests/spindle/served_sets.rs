@@ -347,7 +347,11 @@ fn sets_on_executors_of_their_own_are_written_killed_and_stopped_as_one() {
         assert_eq!(done(dir, &["-d", "disks", "md", "check", "q"]), "mismatch_cnt = 0\n");
         refused(dir, &["-d", "disks", "md", "stop", "r"], "serves other things too");
         match round {
-            0 => serving.kill(),
+            0 => {
+                serving.kill();
+                // Requests on their way hold its files, and so its locks, some milliseconds longer.
+                std::thread::sleep(Duration::from_millis(500));
+            }
             _ => serving.stop(),
         }
     }

@@ -76,7 +76,7 @@ fn what_holds_something_or_does_not_fit_is_refused_and_left_alone() {
     let folder = disks(&["a", "b", "c", "d"]);
     let at = folder.path();
     std::fs::write(at.join("small"), vec![0; 1 << 20]).expect("a disk");
-    let before = || std::fs::read(at.join("a")).expect("it is read");
+    let before = || fixtures::Disk::of_file(&at.join("a"));
     let empty = before();
     for (arguments, why) in [
         (&["tank", "mirror", "a"][..], "mirror requires at least 2 devices"),

@@ -287,7 +287,7 @@ impl Maker<'_> {
     /// What is needed can't be had, or the other one is of before pool version 26.
     pub async fn enqueue_list(&self, into: &Dnode, list: u64, tree: &Tree) -> Result<(), ZfsError> {
         if Some(list) == self.empty_list().await? {
-            return self.drop_empty_list().await;
+            return self.drop_empty_list(1).await;
         }
         let joins = self.mos.dnode(list).await?;
         let mut own = header(&joins)?;
@@ -320,7 +320,7 @@ impl Maker<'_> {
         let mut waiting = vec![list];
         while let Some(list) = waiting.pop() {
             if Some(list) == self.empty_list().await? {
-                self.drop_empty_list().await?;
+                self.drop_empty_list(1).await?;
                 continue;
             }
             let object = self.mos.dnode(list).await?;
@@ -362,12 +362,15 @@ impl Maker<'_> {
         Ok(Some(list))
     }
 
-    /// That list is used once less; nobody uses it in the end, and it goes.
+    /// That list is used so many times less; nobody uses it in the end, and it goes.
     ///
     /// # Errors
     /// What is needed can't be had.
-    pub async fn drop_empty_list(&self) -> Result<(), ZfsError> {
-        self.count_use(EMPTY, -1).await?;
+    pub async fn drop_empty_list(&self, uses: usize) -> Result<(), ZfsError> {
+        if uses == 0 {
+            return Ok(());
+        }
+        self.count_use(EMPTY, -(uses as i64)).await?;
         if self.uses(EMPTY).await? != Some(0) {
             return Ok(());
         }

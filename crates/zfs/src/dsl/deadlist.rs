@@ -214,7 +214,7 @@ impl<'a> Deadlist<'a> {
         for (key, pointers) in by_key {
             let mut list = self.lists[&key];
             if Some(list) == empty {
-                maker.drop_empty_list().await?;
+                maker.drop_empty_list(1).await?;
                 list = maker.list_of(self.is_livelist).await?.number();
                 self.set_list(key, list).await?;
             }
@@ -252,7 +252,7 @@ impl<'a> Deadlist<'a> {
         let found = self.lists.range(..=key).next_back().ok_or_else(missing)?;
         let (key, known) = (*found.0, *found.1);
         if Some(known) == self.maker.empty_list().await? {
-            self.maker.drop_empty_list().await?;
+            self.maker.drop_empty_list(1).await?;
             return self.set_list(key, list).await;
         }
         let into = self.maker.mos.dnode(known).await?;
@@ -265,9 +265,14 @@ impl<'a> Deadlist<'a> {
     /// What is needed can't be had.
     pub async fn merge(&mut self, other: Deadlist<'_>, tree: &Tree) -> Result<(), ZfsError> {
         self.count(other.space()?, 1).await?;
-        for (key, list) in &other.lists {
+        // Of many snapshots that hold nothing of their own most lists are empty.
+        let empty = self.maker.empty_list().await?;
+        let is_empty = |list: &u64| Some(*list) == empty;
+        for (key, list) in other.lists.iter().filter(|(_, list)| !is_empty(list)) {
             self.join(*key, *list, tree).await?;
         }
+        let dropped = other.lists.values().filter(|list| is_empty(list)).count();
+        self.maker.drop_empty_list(dropped).await?;
         self.maker.free_object(&other.object).await
     }
 

@@ -133,8 +133,8 @@ pub(super) struct Served {
     pub(super) directory: RefCell<Rc<Directory>>,
     children: RefCell<Rc<Children>>,
     pub(super) is_snapshot: bool,
-    /// Snapshots that were asked for by name, and the objects and GUIDs of those that there were.
-    pub(super) asked: RefCell<BTreeMap<Vec<u8>, Option<(u64, u64)>>>,
+    /// Snapshots that were asked for by name.
+    pub(super) asked: RefCell<BTreeMap<Vec<u8>, Asked>>,
     /// Its snapshots as they were when they were listed last.
     pub(super) snapshots: RefCell<Option<Rc<Snapshots>>>,
     /// By its properties, as they were when they were looked at last.
@@ -150,6 +150,9 @@ pub(super) struct Children {
     /// programs know them by.
     all: Vec<Option<(Vec<u8>, Rc<Directory>)>>,
 }
+
+/// What a name of a snapshot led to when it was asked for: its object and GUID, or nothing.
+pub(super) type Asked = Option<(u64, u64)>;
 
 /// The snapshots of a dataset, from the oldest on.
 pub(super) struct Snapshots {

@@ -279,6 +279,7 @@ impl Tasks<'_> {
             return Ok(Err(TaskError::Name(error)));
         }
         done!(self.check_fits(parent, name).await?);
+        done!(self.check_depth(parent, 0).await?);
         let parent = self.mos().dnode(parent).await?;
         let head = self.maker.bonus::<DslDir>(&parent)?;
         let children = Zap::open(self.mos().dnode(head.children).await?).await?;

@@ -12,6 +12,7 @@ use zfs::spa::config::LabelState;
 use zfs::spa::create::{CreateError, NewPool, create, root_of};
 use zfs::spa::datasets::bookmarks::BookmarkSource;
 use zfs::spa::datasets::clone::NewClone;
+use zfs::spa::datasets::limits::NESTING_MAX;
 use zfs::spa::datasets::{NameError, NewDataset, TaskError};
 use zfs::spa::live::Live;
 use zfs::zap::table;
@@ -201,4 +202,46 @@ fn a_pool_that_can_not_be_is_not_made_and_what_was_there_stays() {
     let longest = [(format!("a:{}", letters(253)), table::text(&letters(8191)))];
     assert_eq!(make_pool(&rig, &letters(239), &longest), Ok(()));
     rig.judge_pool(&letters(239));
+}
+
+/// OpenZFS's kernel goes down a tree by recursion, and bounds it.
+#[test]
+fn datasets_that_would_lie_too_deep_are_refused() {
+    let rig = Rig::new(vec![top(0, VdevKind::File, 1)]);
+    rig.with(async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
+        let live = Live::open(spa, &fresh).await.expect("it opens for writing");
+        let mut name = String::from("tank");
+        for _ in 0..NESTING_MAX {
+            let above = node(&live, &name).await.directory.number;
+            task(&live, async |tasks| tasks.create(above, &new("d", &[])).await)
+                .await
+                .expect("it is made");
+            name += "/d";
+        }
+        let (root, last) = (node(&live, "tank").await, node(&live, &name).await.directory.number);
+        let (root, head) = (root.directory.number, root.head.number);
+        let deep = || Err::<(), _>(TaskError::Deep);
+        let made = task(&live, async |tasks| tasks.create(last, &new("d", &[])).await);
+        assert_eq!(made.await.map(drop), deep());
+        let snapshot = task(&live, async |tasks| tasks.snapshot(head, "s").await).await;
+        let snapshot = snapshot.expect("it is taken");
+        let clone = NewClone { name: "c".into(), properties: Vec::new() };
+        let made = task(&live, async |tasks| tasks.clone(snapshot, last, &clone).await);
+        assert_eq!(made.await.map(drop), deep());
+        // What has something below it counts with that.
+        for name in ["e", "f"] {
+            let above =
+                if name == "e" { root } else { node(&live, "tank/e").await.directory.number };
+            task(&live, async |tasks| tasks.create(above, &new(name, &[])).await)
+                .await
+                .expect("it is made");
+        }
+        let above = node(&live, name.rsplit_once('/').expect("it has one").0).await;
+        let moved = node(&live, "tank/e").await.directory.number;
+        let renamed =
+            task(&live, async |tasks| tasks.rename(moved, above.directory.number, "e", 4).await);
+        assert_eq!(renamed.await.map(drop), deep());
+        live.close(LabelState::Exported).await.expect("it is closed");
+    });
+    rig.judge();
 }

@@ -178,9 +178,6 @@ impl Importable<'_> {
 /// What to do where a device is missing. OpenZFS says: online it using `zpool online`; here a device that is there is in use.
 const ATTACH: &str = "Attach the missing device, or name where it lies with one more -d; it is in use\n\tfrom the next time on \
     that the pool is opened.\n";
-/// What to do where somebody took a device out of use.
-const ONLINE: &str = "OpenZFS brings the device back with 'zpool online', or replaces it with\n\t'zpool replace'; Spindle can't yet.\n";
-
 impl Reason {
     /// The name of OpenZFS's page about it.
     pub fn page(self) -> Option<&'static str> {
@@ -230,12 +227,12 @@ impl Reason {
             Reason::Offline => (
                 "One or more devices has been taken offline by the administrator.\n\tSufficient replicas exist for \
                  the pool to continue functioning in a\n\tdegraded state.\n",
-                ONLINE,
+                "Online the device using 'zpool online' or replace the device with\n\t'zpool replace'.\n",
             ),
             Reason::Removed => (
                 "One or more devices has been removed by the administrator.\n\tSufficient replicas exist for \
                  the pool to continue functioning in a\n\tdegraded state.\n",
-                ONLINE,
+                "Online the device using zpool online' or replace the device with\n\t'zpool replace'.\n",
             ),
             Reason::Lacking => (
                 "One or more devices lack data that was written while they were away.\n",

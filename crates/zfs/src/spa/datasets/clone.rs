@@ -42,6 +42,7 @@ impl Tasks<'_> {
         done!(check_part(&new.name).map_err(TaskError::Name));
         done!(check_properties(&new.properties));
         done!(self.check_fits(parent, &new.name).await?);
+        done!(self.check_depth(parent, 0).await?);
         let maker = self.maker;
         let (origin, state) = self.dataset(snapshot).await?;
         if state.next_snapshot == 0 || state.flags & flags::INCONSISTENT != 0 {

@@ -51,6 +51,9 @@ pub enum TaskError {
     /// A name would be longer than names are.
     #[error("dataset name is too long")]
     Long,
+    /// It would lie below too many others.
+    #[error("maximum name nesting depth exceeded")]
+    Deep,
     /// It began as nobody's clone.
     #[error("not a cloned filesystem")]
     NotClone,

@@ -1,6 +1,6 @@
-//! How long the whole names of datasets are, within a group.
+//! How long the whole names of datasets are, and how deep they lie, within a group.
 
-use super::limits::NAME_BYTES_MAX;
+use super::limits::{NAME_BYTES_MAX, NESTING_MAX};
 use super::{TaskError, Tasks};
 use crate::error::ZfsError;
 
@@ -12,6 +12,17 @@ impl Tasks<'_> {
         let parts = line.iter().filter(|(_, part)| !part.is_empty());
         let path: usize = parts.map(|(_, part)| 1 + part.len()).sum();
         Ok(self.syncer.config().name.len() + path)
+    }
+
+    /// Whether a child of a directory, below which there are so many more levels, lies no deeper than datasets do.
+    pub(super) async fn check_depth(
+        &self,
+        parent: u64,
+        below: usize,
+    ) -> Result<Result<(), TaskError>, ZfsError> {
+        // The root has no slash, and its line has one part.
+        let slashes = self.line_of(parent).await?.len() + below;
+        Ok(if slashes > NESTING_MAX { Err(TaskError::Deep) } else { Ok(()) })
     }
 
     /// Whether something of this name fits below a directory, or behind its `@` or `#`.

@@ -4,7 +4,8 @@
 //! bounds, which would be found out when the task is half done.
 //!
 //! Source: OpenZFS, `fs/zfs.h` (`ZFS_MAX_DATASET_NAME_LEN`), `zap.h` (`ZAP_MAXNAMELEN`, `ZAP_MAXVALUELEN`), `zfs_ioctl.c`
-//! (`zfs_check_userprops`), `zfs_prop.c` (`zfs_prop_user`), `dsl_dir.c` (`dsl_valid_rename`).
+//! (`zfs_check_userprops`), `zfs_prop.c` (`zfs_prop_user`), `dsl_dir.c` (`dsl_valid_rename`), `zfs_namecheck.c`
+//! (`dataset_nestcheck`).
 
 use super::error::{NameError, TaskError};
 use crate::dsl::property::effective::is_user;
@@ -12,6 +13,8 @@ use zfs_format::zap::leaf::LeafValue;
 
 /// Bytes of the whole name of a dataset, snapshot or bookmark: `ZFS_MAX_DATASET_NAME_LEN`, less its zero.
 pub const NAME_BYTES_MAX: usize = 255;
+/// Slashes in the name of a file system or volume: fewer than `zfs_max_dataset_nesting`. OpenZFS's kernel goes down a tree by recursion.
+pub const NESTING_MAX: usize = 49;
 /// Bytes of a property's name: `ZAP_MAXNAMELEN`, less its zero.
 pub const PROPERTY_NAME_BYTES_MAX: usize = 255;
 /// Bytes of a property's value: `ZAP_MAXVALUELEN`, less its zero.

@@ -48,11 +48,12 @@ impl Tasks<'_> {
         Err(self.mos().wrong(directory, Problem::Limit { what, limit }))
     }
 
-    /// Bytes of the longest name at and below a directory, behind that one's.
-    async fn longest_below(&self, directory: u64) -> Result<usize, ZfsError> {
-        let (mut all, mut longest) = (BTreeSet::new(), 0);
-        let mut waiting = vec![(directory, 0)];
-        while let Some((number, len)) = waiting.pop() {
+    /// Bytes of the longest name at and below a directory, behind that one's; and how many levels there are below it.
+    async fn longest_below(&self, directory: u64) -> Result<(usize, usize), ZfsError> {
+        let (mut all, mut longest, mut deepest) = (BTreeSet::new(), 0, 0);
+        let mut waiting = vec![(directory, 0, 0)];
+        while let Some((number, len, depth)) = waiting.pop() {
+            deepest = deepest.max(depth);
             if !all.insert(number) {
                 return Err(self.mos().wrong(number, Problem::Circle));
             }
@@ -64,10 +65,10 @@ impl Tasks<'_> {
             let marks = marks.iter().map(|(name, _)| name.len() + 1).max();
             longest = longest.max(len + snapshots.max(marks).unwrap_or(0));
             for (name, child) in self.children_of(&state).await? {
-                waiting.push((child, len + 1 + name.len()));
+                waiting.push((child, len + 1 + name.len(), depth + 1));
             }
         }
-        Ok(longest)
+        Ok((longest, deepest))
     }
 
     /// Gives a file system or volume this last part of its name, below that directory. `pool_bytes` are those of the pool's name.
@@ -100,11 +101,12 @@ impl Tasks<'_> {
         if !self.holds_others(&target).await? {
             return Ok(Err(TaskError::Parent));
         }
-        let longest = self.longest_below(directory).await?;
+        let (longest, levels) = self.longest_below(directory).await?;
         let path: usize = line.iter().map(|(_, part)| part.len() + 1).sum();
         if pool_bytes + path + name.len() + longest > NAME_BYTES_MAX {
             return Ok(Err(TaskError::Long));
         }
+        done!(self.check_depth(parent, levels).await?);
         let text = format!("-> {}/{name}", self.whole_name(target.head_dataset).await?);
         self.tell_of("rename", state.head_dataset, &text).await?;
         self.move_space(&state, parent).await?;
