@@ -3,7 +3,7 @@
 use super::answer::{attributes, moment_of};
 use super::names::{NAME_BYTES_MAX, NEW_BYTES};
 use super::refusal::wrong;
-use super::shared::{Extended, Place, Served, Shared};
+use super::shared::{Extended, HowServed, Place, Served, Shared};
 use super::writing::{Answer, Planned, check_limits, known};
 use crate::zpl::change::{NewFile, Work};
 use crate::zpl::{LoggedAttributes, More, VERSION_SYSTEM_ATTRIBUTES};
@@ -11,8 +11,8 @@ use rt::SgList;
 use rt::inodes::acl::{self, Acl};
 use rt::inodes::rules::{self, CAPABILITIES};
 use rt::inodes::{
-    Attributes, Caller, ChangeNotice, Fallocate, InodeError, InodeKind, Node, Seek, SetAttributes,
-    SetHow, Timestamp, WriteAt,
+    Attributes, Caller, ChangeNotice, Fallocate, InodeError, InodeKind, MountId, Node, Seek,
+    SetAttributes, SetHow, Timestamp, WriteAt,
 };
 use stdx::{ByteCount, Offset};
 use zfs_format::zpl::owner::Owner;
@@ -105,6 +105,12 @@ fn log_attributes(
 
 fn is_list(name: &[u8]) -> bool {
     name == acl::ACCESS || name == acl::DEFAULT
+}
+
+/// Whether extended attributes of this name are changed. Who copies files in, by no mount, keeps the lists of access that they have,
+/// whether or not they count in mounts.
+fn takes(how: HowServed, by: Caller, name: &[u8]) -> bool {
+    how.shows(name) || by.mount == MountId::NONE && is_list(name)
 }
 
 /// An extended attribute that is to be set.
@@ -379,7 +385,7 @@ impl Shared {
         let (served, object) = self.writable(node)?;
         let is_known = is_list(name) || NAMESPACES.iter().any(|space| name.starts_with(space));
         let kept = served.how.get();
-        if !is_known || !kept.shows(name) {
+        if !is_known || !takes(kept, by, name) {
             return Err(InodeError::NotSupported);
         }
         self.has_room(&served, value.len() as u64 + NEW_BYTES).await?;
@@ -404,7 +410,7 @@ impl Shared {
 
     pub(super) async fn remove_value(&self, by: Caller, node: Node, name: &[u8]) -> Answer<()> {
         let (served, object) = self.writable(node)?;
-        if !served.how.get().shows(name) {
+        if !takes(served.how.get(), by, name) {
             return Err(InodeError::NotSupported);
         }
         let now = moment_of(self.now()?);

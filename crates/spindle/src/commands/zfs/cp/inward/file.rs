@@ -176,9 +176,6 @@ impl Entries {
 /// What lets a dataset take an attribute that it doesn't.
 fn mend(name: &[u8], error: InodeError) -> &'static str {
     match error {
-        InodeError::NotSupported if name == acl::ACCESS || name == acl::DEFAULT => {
-            " (spindle zfs set acltype=posix lets the dataset have lists of access)"
-        }
         InodeError::NotSupported if name.starts_with(b"user.") => {
             " (spindle zfs set xattr=sa lets the dataset have it)"
         }
