@@ -109,7 +109,9 @@ impl<'a> Deadlist<'a> {
         if keys.is_empty() {
             return Ok(sums);
         }
-        for list in self.lists.range(keys).map(|(_, list)| *list) {
+        let empty = self.maker.empty_list().await?;
+        let lists = self.lists.range(keys).map(|(_, list)| *list);
+        for list in lists.filter(|list| Some(*list) != empty) {
             sums.add(sums_of(&header(&self.maker.mos.dnode(list).await?)?), 1);
         }
         Ok(sums)
@@ -237,11 +239,16 @@ impl<'a> Deadlist<'a> {
     ) -> Result<Sums, ZfsError> {
         let sums = self.space_in(from..u64::MAX).await?;
         let keys: Vec<u64> = self.lists.range(from..).map(|(key, _)| *key).collect();
+        // There is a key for each snapshot that was before, of which most have no block here.
+        let (empty, mut dropped) = (self.maker.empty_list().await?, 0);
         for key in keys {
-            if let Some(list) = self.take_list(key).await? {
-                self.maker.enqueue_list(into, list, tree).await?;
+            match self.take_list(key).await? {
+                Some(list) if Some(list) == empty => dropped += 1,
+                Some(list) => self.maker.enqueue_list(into, list, tree).await?,
+                None => {}
             }
         }
+        self.maker.drop_empty_list(dropped).await?;
         self.count(sums, -1).await?;
         Ok(sums)
     }
