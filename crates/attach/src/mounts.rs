@@ -382,7 +382,20 @@ impl RunningMount {
     /// Ends it, as somebody wishes.
     async fn unmount(&mut self, how: Unmount) -> Result<(), Error> {
         let RunningMount { mount, serving, rt, .. } = self;
-        unmounted(mount, serving, rt, how).await
+        match how {
+            Unmount::IfIdle => {
+                if !mount.unmount_if_idle().await? {
+                    return Err(Error::MountBusy { directory: mount.directory().to_owned() });
+                }
+            }
+            Unmount::Drain => {
+                // Who has files open in it, or a copy of it in another mount namespace, may keep it for ever.
+                select(pin!(mount.write_out()), pin!(rt.sleep(WRITTEN_OUT_MAX))).await;
+                mount.unmount_served().await?;
+            }
+            Unmount::Force => mount.unmount_served().await?,
+        }
+        gone_soon(serving, rt).await
     }
 }
 
@@ -392,33 +405,6 @@ enum Next {
     Served(Result<(), Error>),
     End,
     Wish(Wish),
-}
-
-/// Ends a mount that is served, as somebody wishes.
-async fn unmounted(
-    mount: &FuseMount,
-    serving: &mut Task<Result<(), Error>>,
-    rt: &Rt,
-    how: Unmount,
-) -> Result<(), Error> {
-    match how {
-        Unmount::IfIdle => {
-            if !mount.unmount_if_idle().await? {
-                return Err(Error::MountBusy { directory: mount.directory().to_owned() });
-            }
-            gone_soon(serving, rt).await
-        }
-        Unmount::Drain => {
-            // Who has files open in it, or a copy of it in another mount namespace, may keep it for ever.
-            select(pin!(mount.write_out()), pin!(rt.sleep(WRITTEN_OUT_MAX))).await;
-            mount.unmount_served().await?;
-            gone_soon(serving, rt).await
-        }
-        Unmount::Force => {
-            mount.unmount_served().await?;
-            gone_soon(serving, rt).await
-        }
-    }
 }
 
 /// The kernel says that it is gone; or some time passes, as where files are open in it, or another mount namespace (a container, a
