@@ -226,6 +226,11 @@ impl Layout {
         self.revolution_ns
     }
 
+    /// The angle that comes at an unrolled time, in nanoseconds of the revolution.
+    pub fn angle_ns(&self, unrolled_ns: u64) -> u64 {
+        unrolled_ns % self.revolution_ns
+    }
+
     /// Where the sector of block `lba` starts.
     pub fn locate(&self, lba: u64) -> Place {
         self.locate_with_sector(lba).0

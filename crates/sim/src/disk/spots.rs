@@ -42,7 +42,7 @@ impl Spots {
             Some((known, spot)) if known == lba => spot,
             _ => {
                 let place = layout.locate(lba);
-                let angle_ns = place.unrolled_ns % layout.revolution_ns();
+                let angle_ns = layout.angle_ns(place.unrolled_ns);
                 let spot = Spot { cylinder: place.cylinder, head: place.head, angle_ns };
                 kept.set(Some((lba, spot)));
                 spot

@@ -56,13 +56,12 @@ struct Choice {
 impl DiskModel {
     /// How long until the sector at this unrolled time comes round.
     pub(super) fn angle_wait(&self, at: Instant, unrolled_ns: u64) -> u64 {
-        let revolution = self.layout.revolution_ns();
-        self.wait_from(self.angle_at(at), 0, unrolled_ns % revolution)
+        self.wait_from(self.angle_at(at), 0, self.layout.angle_ns(unrolled_ns))
     }
 
     /// The angle that is under the heads, in nanoseconds of the revolution.
     fn angle_at(&self, at: Instant) -> u64 {
-        (at.as_nanos() + self.phase_ns) % self.layout.revolution_ns()
+        self.layout.angle_ns(at.as_nanos() + self.phase_ns)
     }
 
     /// How long until `angle` comes round, for heads that are over `here` now and look from `later` on.

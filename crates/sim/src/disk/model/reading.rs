@@ -36,7 +36,7 @@ impl DiskModel {
             write: false,
             blocks: missing,
             bytes,
-            angle_ns: place.unrolled_ns % self.layout.revolution_ns(),
+            angle_ns: self.layout.angle_ns(place.unrolled_ns),
             place,
             arrived: now,
             ready,

@@ -93,7 +93,7 @@ impl DiskModel {
                 write: true,
                 blocks,
                 bytes: 0,
-                angle_ns: place.unrolled_ns % self.layout.revolution_ns(),
+                angle_ns: self.layout.angle_ns(place.unrolled_ns),
                 place,
                 arrived: now,
                 ready: now,
