@@ -31,7 +31,7 @@ pub const BLOCK_BYTES_PLAIN: u64 = 128 << 10;
 pub const LARGE_BLOCKS: &str = "large_blocks";
 /// The feature of dnodes that take more than one slot.
 pub const LARGE_DNODES: &str = "large_dnode";
-/// What blocks and dnodes can ask for.
+/// What blocks and dnodes of a dataset can ask for; `lz4_compress` is a feature of the whole pool.
 const ASKED: [&str; 7] =
     [LARGE_BLOCKS, "sha512", "skein", "edonr", "blake3", "zstd_compress", LARGE_DNODES];
 
@@ -48,7 +48,11 @@ pub fn of_checksum(function: ChecksumFunction) -> Option<&'static str> {
 
 /// The feature of a compression.
 pub fn of_compression(function: Compression) -> Option<&'static str> {
-    (function == Compression::Zstd).then_some("zstd_compress")
+    match function {
+        Compression::Lz4 => Some("lz4_compress"),
+        Compression::Zstd => Some("zstd_compress"),
+        _ => None,
+    }
 }
 
 /// The feature that a property's value asks for, by the number that stands for it.

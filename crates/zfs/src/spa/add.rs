@@ -95,7 +95,8 @@ impl Live {
                 apart::clear(device).await?;
             }
         }
-        vdevs::label_auxiliary(&spares, &cache, devices).await?;
+        let version = self.syncer().config().version;
+        vdevs::label_auxiliary(version, &spares, &cache, devices).await?;
         let tree = self.syncer().writer().tree();
         for (done, top) in tops.iter().enumerate() {
             if let Err(error) = tree.set_top(top, devices) {

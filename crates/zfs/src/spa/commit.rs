@@ -422,7 +422,7 @@ impl Syncer {
         let config = self.config.borrow();
         Uberblock {
             magic: MAGIC,
-            version: VERSION_FEATURES,
+            version: config.version,
             txg,
             guid_sum: config.guid_sum(),
             timestamp: self.fresh.now(),

@@ -3,7 +3,6 @@
 //! Source: OpenZFS, `spa_config.c` (`spa_config_generate`), `vdev_label.c` (`vdev_label_init`).
 
 use zfs_format::nvlist::{NvList, Text, Value};
-use zfs_format::uberblock::VERSION_FEATURES;
 use zfs_format::vdev::{Vdev, VdevKind};
 
 /// How a pool is left, as labels say it.
@@ -20,6 +19,8 @@ pub enum LabelState {
 /// What a pool's configuration is made of.
 #[derive(Clone, Debug)]
 pub struct PoolConfig {
+    /// The version of its format: 28, or 5000 where it has features.
+    pub version: u64,
     /// Its name.
     pub name: String,
     /// Its GUID.
@@ -41,7 +42,7 @@ pub struct PoolConfig {
 impl PoolConfig {
     fn head(&self, txg: u64) -> NvList {
         let mut list = NvList::default();
-        list.set("version", Value::Uint64(VERSION_FEATURES));
+        list.set("version", Value::Uint64(self.version));
         list.set("name", Value::String(Text::from(self.name.as_str())));
         list.set("state", Value::Uint64(self.state as u64));
         list.set("txg", Value::Uint64(txg));

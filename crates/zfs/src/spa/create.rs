@@ -12,6 +12,7 @@ use super::commit::{CommitError, Syncer, enter};
 use super::config::{LabelState, PoolConfig};
 use super::datasets::limits::{NAME_BYTES_MAX, check_properties};
 use super::datasets::{NewDataset, NoneOpen, TaskError, Tasks};
+use super::enable::make_tables;
 use super::history::{Deed, note};
 use super::maps::{BLOCK_BYTES, BLOCK_BYTES_LOGGED, MapForm};
 use super::vdevs::{self, CACHE, DRAID_ON_DISK, SPARES, metaslab_shift};
@@ -138,7 +139,7 @@ pub async fn create(
         allocator.add(top.id as u32, Class::of(top), slabs);
     }
     tree.clear_labels().await;
-    vdevs::label_auxiliary(&new.spares, &new.cache, devices).await?;
+    vdevs::label_auxiliary(VERSION_FEATURES, &new.spares, &new.cache, devices).await?;
     let writer = Writer::new(rt, Rc::clone(&tree), allocator, None);
     let store: Rc<dyn ReadBlocks> = Rc::new(Zio::new(rt, Rc::clone(&tree)));
     let blocks: Rc<dyn ReadBlocks> = Rc::new(Arc::new(rt, store, ArcOptions::default()));
@@ -153,6 +154,7 @@ pub async fn create(
             .is_some_and(|f| !f.is_read_only_compatible() && f.is_active_when_enabled())
     };
     let config = PoolConfig {
+        version: VERSION_FEATURES,
         name: new.name.clone(),
         guid: new.root.guid,
         state: new.state,
@@ -211,16 +213,7 @@ impl First<'_> {
     /// Features: enabled ones stand in one of two tables with how often they are in use, and in one with a word about them.
     async fn features(&self, maker: &Maker<'_>, txg: u64) -> Result<(), ZfsError> {
         let mos = maker.mos;
-        let mut tables = Vec::new();
-        for name in [
-            pool_directory::FEATURES_FOR_READ,
-            pool_directory::FEATURES_FOR_WRITE,
-            pool_directory::FEATURE_DESCRIPTIONS,
-        ] {
-            let made = maker.table(METADATA_TABLE).await?;
-            enter(mos, name, made.number()).await?;
-            tables.push(made);
-        }
+        let tables = make_tables(maker).await?;
         // Since when a feature is enabled is told of those that were enabled after this one, itself with them.
         let mut since = None;
         let mut told = 0;

@@ -3,17 +3,22 @@
 //! An enabled feature stands in one of two tables with how often it is in use, and in one with a word about it. Where the pool notes
 //! since when features are enabled, that is noted of each; who reads asks it of `hole_birth`, whose holes have births from then on only.
 //!
-//! Source: OpenZFS, `zfeature.c` (`feature_enable_sync`).
+//! A pool of version 28 has no tables of features. The first one that is enabled makes it a pool of version 5000 with such tables, and it
+//! never is one of version 28 again.
+//!
+//! Source: OpenZFS, `zfeature.c` (`feature_enable_sync`), `spa.c` (`spa_sync_version`, `spa_sync_upgrades`).
 
 use super::commit::enter;
 use super::datasets::Tasks;
 use super::history::{Deed, note};
-use crate::dsl::make::METADATA_TABLE;
+use crate::dmu::Dnode;
+use crate::dsl::make::{METADATA_TABLE, Maker};
 use crate::error::{Problem, ZfsError};
 use crate::zap::{Zap, table};
 use async_recursion::async_recursion as boxed;
 use zfs_format::features::{FEATURES, Feature};
 use zfs_format::pool_directory;
+use zfs_format::uberblock::VERSION_FEATURES;
 
 /// The feature that notes since when others are enabled.
 const ENABLED_TXG: &str = "enabled_txg";
@@ -30,13 +35,44 @@ pub fn with_needed(names: &[&str]) -> Vec<&'static Feature> {
     all
 }
 
+/// Makes the tables of features: of those that reading needs, of those that writing needs, of words about them.
+pub(super) async fn make_tables(maker: &Maker<'_>) -> Result<[Dnode; 3], ZfsError> {
+    let table = async |name| -> Result<Dnode, ZfsError> {
+        let made = maker.table(METADATA_TABLE).await?;
+        enter(maker.mos, name, made.number()).await?;
+        Ok(made)
+    };
+    Ok([
+        table(pool_directory::FEATURES_FOR_READ).await?,
+        table(pool_directory::FEATURES_FOR_WRITE).await?,
+        table(pool_directory::FEATURE_DESCRIPTIONS).await?,
+    ])
+}
+
 impl Tasks<'_> {
+    /// Makes a pool of version 28 one that has features, of which none is enabled.
+    ///
+    /// # Errors
+    /// What is needed can't be had.
+    #[boxed(?Send)]
+    pub async fn have_features(&self) -> Result<(), ZfsError> {
+        if self.syncer.config().version >= VERSION_FEATURES {
+            return Ok(());
+        }
+        make_tables(self.maker).await?;
+        self.syncer.change_config(|config| config.version = VERSION_FEATURES);
+        let text = format!("version={VERSION_FEATURES}");
+        note(self.maker, self.syncer, Deed::Inside { name: "set", dataset: None, text: &text })
+            .await
+    }
+
     /// Enables features, with what they need; gives those that were not enabled before.
     ///
     /// # Errors
     /// What is needed can't be had.
     #[boxed(?Send)]
     pub async fn enable_features(&self, names: &[&str]) -> Result<Vec<&'static Feature>, ZfsError> {
+        self.have_features().await?;
         let (maker, mos) = (self.maker, self.maker.mos);
         let directory = Zap::open(self.syncer.directory().await?).await?;
         let missing = || mos.wrong(pool_directory::OBJECT, Problem::NoEntry("of features"));

@@ -19,7 +19,6 @@ use std::collections::BTreeMap;
 use zfs_format::nvlist::{NvList, Text, Value};
 use zfs_format::object_type::ObjectType;
 use zfs_format::pool_directory;
-use zfs_format::uberblock::VERSION_FEATURES;
 use zfs_format::vdev::{Vdev, VdevKind};
 use zfs_store::alloc::Class;
 use zfs_store::label::apart::{self, ApartError};
@@ -193,11 +192,12 @@ fn listed(device: &Vdev, of: &Auxiliary) -> NvList {
     list
 }
 
-/// Writes the labels of spares and cache devices, in the place of whatever they had.
+/// Writes the labels of spares and cache devices of a pool of this version, in the place of whatever they had.
 ///
 /// # Errors
 /// One does not take them.
 pub(super) async fn label_auxiliary(
+    version: u64,
     spares: &[Vdev],
     cache: &[Vdev],
     devices: &BTreeMap<u64, DeviceRef>,
@@ -206,7 +206,7 @@ pub(super) async fn label_auxiliary(
         for vdev in new {
             let Some(device) = devices.get(&vdev.guid) else { continue };
             let mut list = NvList::default();
-            list.set("version", Value::Uint64(VERSION_FEATURES));
+            list.set("version", Value::Uint64(version));
             list.set("state", Value::Uint64(of.state));
             list.set("guid", Value::Uint64(vdev.guid));
             if let Some(ashift) = vdev.ashift.filter(|_| of.state == CACHE.state) {

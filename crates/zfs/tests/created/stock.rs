@@ -368,12 +368,11 @@ fn a_cut_at_any_write_leaves_logs_and_maps_that_agree() {
 }
 
 /// Fixtures that are only read, and why.
-const REFUSED: [(&str, &str); 5] = [
+const REFUSED: [(&str, &str); 4] = [
     ("dedup-bclone", "com.klarasystems:fast_dedup"),
     ("encrypted", "com.datto:encryption"),
     ("removed-vdev", "com.delphix:device_removal"),
     ("streams", "com.datto:encryption"),
-    ("version28", "version 28"),
 ];
 
 /// The file system that is made in a stock pool.

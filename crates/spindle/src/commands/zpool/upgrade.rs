@@ -1,7 +1,7 @@
 //! `spindle zpool upgrade`: which features pools lack, and having them enabled.
 //!
-//! Enabled are those that are [written here](super::features), as far as the pool's property `compatibility` allows. Pools of version 28
-//! and before are only read, and not made others.
+//! Enabled are those that are [written here](super::features), as far as the pool's property `compatibility` allows. A pool of
+//! version 28 becomes one that has features first; those of versions before are only read, and not made others.
 //!
 //! Source for the words: OpenZFS 2.3, `zpool_main.c` (`zpool_do_upgrade`).
 
@@ -18,7 +18,7 @@ use clap::Args;
 use std::fmt::Write;
 use std::rc::Rc;
 use zfs_format::features::Feature;
-use zfs_format::uberblock::VERSION_FEATURES;
+use zfs_format::uberblock::{VERSION_BEFORE_FEATURES, VERSION_FEATURES};
 
 const HEAD: &str = "This system supports ZFS pool feature flags.\n\n";
 
@@ -39,6 +39,8 @@ pub struct UpgradeArgs {
 struct Looked {
     spa: Rc<Spa>,
     lacks: Vec<&'static str>,
+    /// Whether its property `compatibility` keeps it as old as it is.
+    is_kept_old: bool,
 }
 
 impl Looked {
@@ -48,18 +50,15 @@ impl Looked {
             spa.config().text("compatibility").ok().flatten().map(ToString::to_string);
         let compatibility = compatibility.unwrap_or_else(|| "off".to_owned());
         let failed = |error| Failure::failed(format!("cannot upgrade '{}': {error}", found.name));
-        let mut lacks = match is_old(&spa) {
-            true => Vec::new(),
-            false => features::allowed(&compatibility).map_err(failed)?,
-        };
+        let mut lacks = features::allowed(&compatibility).map_err(failed)?;
         lacks.retain(|name| !Feature::named(name).is_some_and(|f| spa.has_feature(f.guid)));
-        Ok(Looked { spa, lacks })
+        Ok(Looked { spa, lacks, is_kept_old: compatibility == "legacy" })
     }
-}
 
-/// Whether it is of a version before features.
-fn is_old(spa: &Spa) -> bool {
-    spa.uberblock().version < VERSION_FEATURES
+    /// Its version, where that is one before features.
+    fn old_version(&self) -> Option<u64> {
+        Some(self.spa.uberblock().version).filter(|version| *version < VERSION_FEATURES)
+    }
 }
 
 /// Carries out `upgrade`.
@@ -98,13 +97,16 @@ fn upgrade(args: &UpgradeArgs, place: &PoolPlace<'_>, looked: &[Looked]) -> Resu
     let mut failed = false;
     for one in looked {
         let name = printable::word(one.spa.name()).into_owned();
-        if is_old(&one.spa) {
-            let version = one.spa.uberblock().version;
-            say(&format!(
-                "spindle: cannot upgrade '{name}': pools of version {version} are only read"
-            ));
+        let old = one.old_version();
+        if let Some(version) = old.filter(|version| *version < VERSION_BEFORE_FEATURES) {
+            let why = format!("pools of version {version} are only read");
+            say(&format!("spindle: cannot upgrade '{name}': {why}"));
             failed = true;
-        } else if one.lacks.is_empty() {
+        } else if old.is_some() && one.is_kept_old {
+            let why = "its property 'compatibility' is 'legacy', which keeps its version";
+            say(&format!("spindle: cannot upgrade '{name}': {why}"));
+            failed = true;
+        } else if one.lacks.is_empty() && old.is_none() {
             if !args.all {
                 let text = "already has all supported and requested features enabled.";
                 print(&format!("Pool '{name}' {text}\n"))?;
@@ -112,6 +114,13 @@ fn upgrade(args: &UpgradeArgs, place: &PoolPlace<'_>, looked: &[Looked]) -> Resu
         } else {
             match enable(place, one.spa.guid(), &one.lacks) {
                 Ok(enabled) => {
+                    if let Some(version) = old {
+                        let text = format!("from version {version} to feature flags.");
+                        print(&format!("Successfully upgraded '{name}' {text}\n\n"))?;
+                    }
+                    if enabled.is_empty() {
+                        continue;
+                    }
                     let names = enabled.iter().fold(String::new(), |mut text, feature| {
                         // Writing to a string can't fail.
                         let _ = writeln!(text, "  {}", feature.name);
@@ -129,7 +138,8 @@ fn upgrade(args: &UpgradeArgs, place: &PoolPlace<'_>, looked: &[Looked]) -> Resu
             }
         }
     }
-    if args.all && !failed && looked.iter().all(|one| one.lacks.is_empty()) {
+    let lacks = |one: &Looked| !one.lacks.is_empty() || one.old_version().is_some();
+    if args.all && !failed && !looked.iter().any(lacks) {
         print(
             "All pools are already formatted using feature flags.\n\nEvery feature flags pool already has all supported and requested \
              features enabled.\n",
@@ -167,7 +177,10 @@ fn enable(
 ) -> Result<Vec<&'static Feature>, Failure> {
     let pool = LivePool::open(place, &guid.to_string(), false).map_err(not_opened)?;
     let names = names.to_vec();
-    let done = pool.task(async move |tasks| tasks.enable_features(&names).await.map(Ok))?;
+    let done = pool.task(async move |tasks| {
+        tasks.have_features().await?;
+        tasks.enable_features(&names).await.map(Ok)
+    })?;
     let enabled = done.map_err(Failure::failed)?;
     pool.live.syncer().note_deed();
     pool.close(LabelState::Exported)?;
@@ -177,11 +190,13 @@ fn enable(
 /// The pools that lack features.
 fn lacking(looked: &[Looked]) -> String {
     let mut text = String::new();
-    let old: Vec<&Looked> = looked.iter().filter(|one| is_old(&one.spa)).collect();
+    let old: Vec<&Looked> = looked.iter().filter(|one| one.old_version().is_some()).collect();
     match old.is_empty() {
         true => text += "All pools are formatted using feature flags.\n\n",
         false => {
-            text += "The following pools are formatted with legacy version numbers, and are\nonly read here.\n\n";
+            text += "The following pools are formatted with legacy version numbers and can\nbe upgraded to use feature flags, if they are of version 28; older ones are\nonly read here. Once \
+                     upgraded, a pool is no longer accessible by software that\ndoes not know feature flags.\n\n\
+                     Note that setting a pool's 'compatibility' feature to 'legacy' inhibits\nupgrades.\n\n";
             text += "VER  POOL\n---  ------------\n";
             for one in old {
                 let name = printable::word(one.spa.name()).into_owned();
@@ -190,7 +205,8 @@ fn lacking(looked: &[Looked]) -> String {
             text.push('\n');
         }
     }
-    let lacking: Vec<&Looked> = looked.iter().filter(|one| !one.lacks.is_empty()).collect();
+    let lacks = |one: &&Looked| !one.lacks.is_empty() && one.old_version().is_none();
+    let lacking: Vec<&Looked> = looked.iter().filter(lacks).collect();
     if lacking.is_empty() {
         text += "Every feature flags pool has all supported and requested features enabled.\n";
         return text;

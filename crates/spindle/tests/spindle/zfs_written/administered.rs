@@ -352,3 +352,65 @@ fn features_are_enabled_as_far_as_compatibility_allows() {
         assert!(done(at, &["zpool", "upgrade", "few"]).contains("already has all supported"));
     }
 }
+
+/// What could break: blocks that software of its time doesn't know; a version in labels that is not the uberblock's; tables of
+/// features that only half of the pool knows of.
+#[test]
+fn a_pool_of_version_28_is_written_as_such_until_it_is_upgraded() {
+    let Some(from) = fixtures::folder("zfs") else { return };
+    let folder = fixtures::unpack(&from, "version28");
+    let at = folder.path();
+    let pool = "t_version28";
+    let version = || done(at, &["zpool", "get", "-Ho", "value", "version", pool]).trim().to_owned();
+    for (pair, why) in [
+        ("compression=lz4", "pool must be upgraded to set this property or value"),
+        ("checksum=sha512", "pool must be upgraded to set this property or value"),
+        ("recordsize=1M", "must be power of 2 from 512B to 128K"),
+    ] {
+        refused(at, &["zfs", "set", pair, pool], why);
+    }
+    done(at, &["zfs", "create", "-o", "compression=on", "t_version28/old"]);
+    std::fs::create_dir(at.join("of")).expect("a folder");
+    std::fs::write(at.join("of/text"), "as it was then ".repeat(9999)).expect("written");
+    done(at, &["zfs", "cp", "-r", "of/.", "t_version28/old:/"]);
+    done(at, &["zfs", "snapshot", "-r", "t_version28@now"]);
+    done(at, &["zfs", "clone", "t_version28/old@now", "t_version28/clone"]);
+    refused(at, &["zfs", "bookmark", "t_version28/old@now", "t_version28/old#b"], "not enabled");
+    refused(at, &["zpool", "checkpoint", pool], "it needs feature@zpool_checkpoint");
+    assert_eq!(version(), "28");
+    judge(at, pool);
+    if let Some(pointers) = zdb(at, &["-ddddd", "-bbbb", "t_version28/old"]) {
+        assert!(pointers.contains("lzjb") && !pointers.contains(" lz4"), "{pointers}");
+    }
+    add_disks(at, &["more"], DISK_BYTES);
+    done(at, &["zpool", "add", pool, "spare", "more"]);
+
+    let text = done(at, &["zpool", "upgrade"]);
+    assert!(text.contains("VER  POOL\n---  ------------\n28   t_version28\n"), "{text}");
+    done(at, &["zpool", "set", "compatibility=legacy", pool]);
+    refused(at, &["zpool", "upgrade", pool], "'compatibility' is 'legacy'");
+    done(at, &["zpool", "set", "compatibility=off", pool]);
+    let text = done(at, &["zpool", "upgrade", pool]);
+    assert!(text.contains("Successfully upgraded 't_version28' from version 28"), "{text}");
+    assert!(text.contains("Enabled the following features on 't_version28':\n"), "{text}");
+    assert_eq!(version(), "-", "as OpenZFS shows a pool with features");
+    let text = done(at, &["zpool", "upgrade", "-a"]);
+    assert!(text.contains("already has all supported and requested"), "{text}");
+    done(at, &["zfs", "set", "compression=lz4", "t_version28/old"]);
+    done(at, &["zfs", "bookmark", "t_version28/old@now", "t_version28/old#b"]);
+    judge(at, pool);
+}
+
+/// The same by one feature that is set, as OpenZFS does.
+#[test]
+fn a_feature_that_is_set_upgrades_a_pool_of_version_28() {
+    let Some(from) = fixtures::folder("zfs") else { return };
+    let folder = fixtures::unpack(&from, "version28");
+    let (at, pool) = (folder.path(), "t_version28");
+    done(at, &["zpool", "set", "feature@skein=enabled", pool]);
+    let wanted = "version,feature@skein,feature@extensible_dataset,feature@lz4_compress";
+    let values = done(at, &["zpool", "get", "-Ho", "value", wanted, pool]);
+    assert_eq!(values, "-\nenabled\nenabled\ndisabled\n");
+    done(at, &["zfs", "create", "-o", "checksum=skein", "t_version28/new"]);
+    judge(at, pool);
+}

@@ -1,5 +1,5 @@
 //! The real OpenZFS takes what Spindle wrote: files with large dnodes, a pool on a RAID set that the kernel
-//! assembles, a raidz that was expanded, names of the greatest length; and Spindle goes on after it.
+//! assembles, a raidz that was expanded, a pool of version 28, names of the greatest length; and Spindle goes on after it.
 //!
 //! What could break: a dnode of several slots of which the kernel sees another number or other attributes, labels at places that differ
 //! on a set, columns of blocks from before and after an expansion.
@@ -11,9 +11,10 @@ use std::path::Path;
 use std::process::Command;
 
 const DISK_BYTES: u64 = 128 << 20;
-/// The pool of one disk, the members of a set, and the leaves of the raidz.
-const NAMES: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
+/// The pool of one disk, the members of a set, the leaves of the raidz, and the pool of version 28.
+const NAMES: [&str; 9] = ["a", "b", "c", "d", "e", "f", "g", "h", "i"];
 const EXPANDED: &str = "t_z1_expanded";
+const OLD: &str = "t_version28";
 const SIZES: [&str; 6] = ["legacy", "auto", "1k", "2k", "4k", "16k"];
 const FILES: usize = 60;
 
@@ -51,11 +52,11 @@ fn looked(folder: &Path) -> String {
     digest(&path.display().to_string())
 }
 
-/// The leaves of the raidz that OpenZFS expanded, where they are at hand.
-fn add_expanded(at: &Path) -> bool {
+/// The disks of a pool that OpenZFS made, under these names, where they are at hand.
+fn add_fixture(at: &Path, fixture: &str, names: &[&str]) -> bool {
     let Some(folder) = fixtures::folder("zfs") else { return false };
-    let unpacked = fixtures::unpack(&folder, "z1-expanded");
-    for (number, name) in NAMES[4..].iter().enumerate() {
+    let unpacked = fixtures::unpack(&folder, fixture);
+    for (number, name) in names.iter().enumerate() {
         let from = unpacked.path().join(format!("disk{number}.raw"));
         Command::new("cp")
             .arg("--sparse=always")
@@ -69,10 +70,10 @@ fn add_expanded(at: &Path) -> bool {
 
 #[test]
 #[ignore = "boots a machine: some minutes"]
-fn the_kernel_takes_large_dnodes_a_pool_on_a_set_and_an_expanded_raidz() {
+fn the_kernel_takes_large_dnodes_a_pool_on_a_set_an_expanded_raidz_and_version_28() {
     let Some(machine) = Machine::of(&NAMES, DISK_BYTES) else { return };
     let (at, from) = (machine.disks(), tempfile::tempdir().expect("a folder"));
-    if !add_expanded(at) {
+    if !add_fixture(at, "z1-expanded", &NAMES[4..8]) || !add_fixture(at, "version28", &NAMES[8..]) {
         return;
     }
     with_attributes(from.path());
@@ -90,18 +91,18 @@ fn the_kernel_takes_large_dnodes_a_pool_on_a_set_and_an_expanded_raidz() {
     done(at, &["zfs", "create", "-p", &deep]);
     done(at, &["md", "create", "set", "-l", "5", "-n", "3", "--assume-clean", "b", "c", "d"]);
     done(at, &["zpool", "create", "onset", "set"]);
-    for pool in ["onset", EXPANDED] {
+    for pool in ["onset", EXPANDED, OLD] {
         done(at, &["zfs", "cp", &big, &format!("{pool}:/big")]);
         done(at, &["zfs", "create", &format!("{pool}/small")]);
         done(at, &["zfs", "cp", "-r", &source, &format!("{pool}/small:/")]);
     }
-    let pools = ["large", "onset", EXPANDED];
+    let pools = ["large", "onset", EXPANDED, OLD];
     judge(at, "large");
     // The disks themselves are there too, and are overwritten by what is in /p in the end.
     let mut script = format!(
-        "zdb -e -p /p -bcc {EXPANDED}; for x in b c d e f g h; do losetup -f /p/$x; done; mdadm --assemble /dev/md/set /dev/loop[012]\n\
+        "zdb -e -p /p -bcc {EXPANDED}; zdb -e -p /p -bcc {OLD}; for x in b c d e f g h i; do losetup -f /p/$x; done; mdadm --assemble /dev/md/set /dev/loop[012]\n\
          zpool import -d /p/a large; zpool import -d /dev/md onset; zpool import $(for n in 3 4 5 6; do echo -d /dev/loop$n; done) {EXPANDED}\n\
-         zfs list -Ho name {deep}\n"
+         zpool import -d /dev/loop7 {OLD}; zpool get -Ho value version {OLD} | sed 's/^/version /'; zfs list -Ho name {deep}\n"
     );
     for size in SIZES {
         script += &of_files(&format!("/large/{size}"));
@@ -121,11 +122,12 @@ fn the_kernel_takes_large_dnodes_a_pool_on_a_set_and_an_expanded_raidz() {
     script += "mdadm --stop /dev/md/set; losetup -D; sync\n";
     let said = machine.run(&script);
     let times = |text: &str| said.matches(text).count();
-    assert_eq!(times(&format!("look {}", looked(from.path()))), 2 * SIZES.len() + 2, "{said}");
-    assert_eq!(times(&format!("big {}", digest(&big))), SIZES.len() + 2, "{said}");
-    assert_eq!((times("repaired 0B"), times("with 0 errors")), (3, 3), "{said}");
-    assert_eq!(times("No leaks (block sum matches space maps exactly)"), 1, "{said}");
-    assert_eq!((times(&deep), times("No known data errors")), (1, 3), "{said}");
+    assert_eq!(times(&format!("look {}", looked(from.path()))), 2 * SIZES.len() + 3, "{said}");
+    assert_eq!(times(&format!("big {}", digest(&big))), SIZES.len() + 3, "{said}");
+    assert_eq!((times("repaired 0B"), times("with 0 errors")), (4, 4), "{said}");
+    assert_eq!(times("No leaks (block sum matches space maps exactly)"), 2, "{said}");
+    assert_eq!((times(&deep), times("No known data errors")), (1, 4), "{said}");
+    assert_eq!(times("version 28"), 1, "the kernel left it as it was: {said}");
     for size in SIZES {
         assert_eq!(done(at, &["zfs", "cat", &format!("large/{size}:new40")]), "40\n");
         assert_eq!(done(at, &["zfs", "cat", &format!("large/{size}:2")]), "2\n".repeat(80));

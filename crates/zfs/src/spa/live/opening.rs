@@ -22,7 +22,7 @@ use async_recursion::async_recursion as boxed;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use zfs_format::objset::ObjsetKind;
-use zfs_format::uberblock::VERSION_FEATURES;
+use zfs_format::uberblock::VERSION_BEFORE_FEATURES;
 use zfs_format::vdev::{Vdev, VdevKind};
 use zfs_store::Writer;
 
@@ -216,6 +216,7 @@ fn config(spa: &Spa, root: Vdev) -> PoolConfig {
     let features = list.list("features_for_read").ok().flatten();
     let features = features.map(|list| list.pairs.iter().map(|(name, _)| name.to_string()));
     PoolConfig {
+        version: spa.uberblock().version,
         name: spa.name().to_owned(),
         guid: spa.guid(),
         state: LabelState::Active,
@@ -229,9 +230,9 @@ fn config(spa: &Spa, root: Vdev) -> PoolConfig {
 
 /// Refuses a pool that has what is not written.
 async fn check_written(spa: &Spa, root: &Vdev, notes_errors: bool) -> Result<(), LiveError> {
-    // Its labels and uberblocks would say another version than its tables.
-    if spa.uberblock().version != VERSION_FEATURES {
-        return Err(LiveError::Unsupported("version 28 or one before it"));
+    // Deadlists, attributes of files and what is counted had other forms then.
+    if spa.uberblock().version < VERSION_BEFORE_FEATURES {
+        return Err(LiveError::Unsupported("a version before 28"));
     }
     for vdev in &root.children {
         if matches!(vdev.kind, VdevKind::Indirect(_) | VdevKind::Hole | VdevKind::Missing) {
