@@ -132,18 +132,28 @@ pub fn run<E: From<Error>>(
         }
         Ok(()) => {
             let of_pools = OfPools { pools: &pools, close: &mut |pool| held.close(&pool) };
-            Ok(until_beside(&ending, context, exports, &addresses, clients, commands, of_pools)?)
+            // What is mounted is unmounted, and what is held is let go, whatever came of it.
+            until_beside(&ending, context, exports, &addresses, clients, commands, of_pools)
+                .map_err(E::from)
         }
         Err(error) => {
             drop(exports);
             Err(error)
         }
     };
+    // The first failure is what it ends with; those after it are told.
+    let and = |outcome: Result<(), E>, next: Result<(), Error>| match (outcome, next) {
+        (Err(first), Err(error)) => {
+            context.tell(Event::Complaint(error.to_string()));
+            Err(first)
+        }
+        (outcome, next) => outcome.and(next.map_err(E::from)),
+    };
     for mount in mounted {
         let ended = context.finish(mount.until(std::future::ready(())));
-        outcome = outcome.and(ended.map(|ended| ended.tell(context)).map_err(E::from));
+        outcome = and(outcome, ended.map(|ended| ended.tell(context)));
     }
-    outcome = outcome.and(held.stop().map_err(E::from));
+    outcome = and(outcome, held.stop());
     // Its executor goes with it, and with that whoever could ask the others.
     drop((pools, served));
     for other in others {

@@ -66,7 +66,10 @@ struct Mount {
 
 impl Mount {
     fn start(at: &Path) -> Mount {
-        let mut command = program(at, &["mount", "-o", "rw", "tank/home", "home"]);
+        Mount::of(program(at, &["mount", "-o", "rw", "tank/home", "home"]))
+    }
+
+    fn of(mut command: Command) -> Mount {
         let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("it starts");
         let mut lines = BufReader::new(child.stdout.take().expect("it is piped"));
@@ -200,6 +203,32 @@ fn a_mount_that_waits_for_room_can_be_ended() {
     small.grow(400);
     assert_eq!(done(at, &["zfs", "cat", "tank/home:letter"]), "dear");
     done(at, &["zpool", "sync", "tank"]);
+    judge(at, "tank");
+}
+
+/// What could break: the export's last flush fails, which ends all before the mount is gone.
+#[test]
+fn a_server_that_waits_for_room_leaves_no_mount_behind() {
+    let Some(small) = made("wait") else { return };
+    let at = small.path();
+    done(at, &["zfs", "create", "-s", "-V", "8M", "tank/v"]);
+    let text = "listen = [\"unix:nbd\"]\n[[export]]\nname = \"v\"\nvolume = \"tank/v\"\n\
+                [[mount]]\ndataset = \"tank/home\"\ndirectory = \"home\"\n";
+    fs::write(at.join("config"), text).expect("it is written");
+    let serving = Mount::of(program(at, &["serve", "--config", "config"]));
+    let filling = fill(at);
+    await_status(at, "SUSPENDED");
+    serving.signal();
+    let (status, said) = serving.ended();
+    assert_eq!(status, Some(1), "{said}");
+    let mounts = fs::read_to_string("/proc/mounts").expect("they are read");
+    let home = at.join("home").display().to_string();
+    assert!(!mounts.contains(&home), "{said}");
+    assert!(filling.join().expect("it ended").is_err());
+    assert!(said.contains("tank/v: flush"), "{said}");
+    assert!(said.contains("is left as a power cut would leave it"), "{said}");
+    small.grow(700);
+    done(at, &["zpool", "import", "tank"]);
     judge(at, "tank");
 }
 
