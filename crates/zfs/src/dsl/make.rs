@@ -255,26 +255,20 @@ impl Maker<'_> {
     /// What is needed can't be had.
     pub async fn add_keys(&self, deadlist: &Dnode, keys: &[u64]) -> Result<(), ZfsError> {
         let empty = self.take_empty_list(keys.len()).await?;
+        let mut entries = Vec::with_capacity(keys.len());
         for key in keys {
-            self.add_key(deadlist, *key, empty, false).await?;
+            let list = self.list_or_new(empty, false).await?;
+            entries.push((number_name(*key), table::number(list)));
         }
-        Ok(())
+        table::set_all(self.mos, deadlist, &entries).await
     }
 
-    /// The same for one key: the list that stands for all empty ones, or another.
-    async fn add_key(
-        &self,
-        deadlist: &Dnode,
-        key: u64,
-        empty: Option<u64>,
-        is_livelist: bool,
-    ) -> Result<u64, ZfsError> {
-        let list = match empty {
-            Some(list) => list,
-            None => self.list_of(is_livelist).await?.number(),
-        };
-        table::set(self.mos, deadlist, &number_name(key), table::number(list)).await?;
-        Ok(list)
+    /// The list that stands for all empty ones, where there is one, or a new one.
+    async fn list_or_new(&self, empty: Option<u64>, is_livelist: bool) -> Result<u64, ZfsError> {
+        match empty {
+            Some(list) => Ok(list),
+            None => Ok(self.list_of(is_livelist).await?.number()),
+        }
     }
 
     /// A deadlist or livelist gets an empty list for a key; says which.
@@ -288,7 +282,9 @@ impl Maker<'_> {
         is_livelist: bool,
     ) -> Result<u64, ZfsError> {
         let empty = self.take_empty_list(1).await?;
-        self.add_key(deadlist, key, empty, is_livelist).await
+        let list = self.list_or_new(empty, is_livelist).await?;
+        table::set(self.mos, deadlist, &number_name(key), table::number(list)).await?;
+        Ok(list)
     }
 
     /// The origin: the snapshot of a dataset that holds nothing.

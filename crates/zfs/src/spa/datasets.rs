@@ -128,7 +128,7 @@ pub struct Tasks<'a> {
 }
 
 impl Tasks<'_> {
-    fn mos(&self) -> &Objset {
+    pub(super) fn mos(&self) -> &Objset {
         self.maker.mos
     }
 
@@ -171,7 +171,7 @@ impl Tasks<'_> {
     }
 
     /// A table goes, if there is one.
-    async fn free_table(&self, number: u64) -> Result<(), ZfsError> {
+    pub(super) async fn free_table(&self, number: u64) -> Result<(), ZfsError> {
         match number {
             0 => Ok(()),
             number => self.maker.free_object(&self.mos().dnode(number).await?).await,

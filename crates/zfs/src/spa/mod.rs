@@ -57,6 +57,7 @@ mod map_logs;
 pub mod maps;
 pub mod mmp;
 pub mod multihost;
+mod noted_errors;
 mod open;
 mod properties;
 pub mod rewind;

@@ -55,7 +55,28 @@ pub async fn set(
         .await
 }
 
-/// The same, byte for byte: for a table that takes names for equal that its owner doesn't.
+/// The same of several names, by one plan: for each by itself the table's head would be taken apart and put together again.
+///
+/// # Errors
+/// As of [`set`]; none is in the table then.
+pub async fn set_all(
+    objset: &Objset,
+    table: &Dnode,
+    entries: &[(String, LeafValue)],
+) -> Result<(), ZfsError> {
+    objset
+        .change(|tx| {
+            let mut plan = Plan::of(table)?;
+            for (name, value) in entries {
+                plan.set(name.as_bytes(), value.clone())?;
+            }
+            plan.ready()?.carry_out(tx);
+            Ok(())
+        })
+        .await
+}
+
+/// The same as [`set`], byte for byte: for a table that takes names for equal that its owner doesn't.
 ///
 /// # Errors
 /// As of [`set`].

@@ -36,6 +36,7 @@ mod maps;
 mod marks;
 mod mounted;
 mod multihost;
+mod noted_errors;
 mod on_sets;
 mod paces;
 mod pointers;

@@ -331,6 +331,7 @@ impl Tasks<'_> {
         self.free_table(head.snapshot_names).await?;
         self.free_bookmarks(&object).await?;
         self.clear_boot(dataset).await?;
+        self.forget_errors(dataset).await?;
         maker.free_object(&object).await?;
         self.remove_directory(&directory, &state).await?;
         if let Some(origin) = origin {

@@ -158,6 +158,8 @@ impl Tasks<'_> {
         }
         self.maker.next_changed(&what.clone.object, origin.object.number()).await?;
         self.move_snapshots(&what, head, origin.state.next_snapshot).await?;
+        let (from, to) = (head.object.number(), what.clone.object.number());
+        self.move_errors(from, to, origin.state.creation_txg).await?;
         // What is whose own since its origin is another from here on.
         self.maker.end_livelist(&what.ours.0).await?;
         self.maker.end_livelist(&what.theirs.0).await?;

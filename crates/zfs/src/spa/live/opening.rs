@@ -110,7 +110,7 @@ impl Live {
         refuse_lacking(&spa, &spa.vdevs())?;
         let mut logs = logs::find(&spa, options.without_log).await?;
         let root = spa.classified().await?;
-        check_written(&spa, &root, enabled.in_use("head_errlog")).await?;
+        check_written(&spa, &root)?;
         let is_multihost = pool_number(&spa, "multihost").await?.unwrap_or(0) != 0;
         if is_multihost && fresh.host().is_none_or(|(number, _)| number == 0) {
             return Err(LiveError::NoHostId);
@@ -229,7 +229,7 @@ fn config(spa: &Spa, root: Vdev) -> PoolConfig {
 }
 
 /// Refuses a pool that has what is not written.
-async fn check_written(spa: &Spa, root: &Vdev, notes_errors: bool) -> Result<(), LiveError> {
+fn check_written(spa: &Spa, root: &Vdev) -> Result<(), LiveError> {
     // Deadlists, attributes of files and what is counted had other forms then.
     if spa.uberblock().version < VERSION_BEFORE_FEATURES {
         return Err(LiveError::Unsupported("a version before 28"));
@@ -241,10 +241,6 @@ async fn check_written(spa: &Spa, root: &Vdev, notes_errors: bool) -> Result<(),
         if matches!(&vdev.kind, VdevKind::Raidz(raidz) if raidz.expanding) {
             return Err(LiveError::Unsupported("a raidz that is being expanded"));
         }
-    }
-    // They are noted by dataset, and would have to go with it, or move to another.
-    if notes_errors && spa.state().await?.errors > 0 {
-        return Err(LiveError::Unsupported("errors noted by dataset (feature head_errlog)"));
     }
     Ok(())
 }

@@ -180,6 +180,24 @@ fn names_whose_hashes_begin_alike_double_the_table() {
     });
 }
 
+/// From a micro table without names to one of many leaves: what came before in the plan is not in the object yet.
+#[test]
+fn one_plan_puts_in_so_many_names_that_the_table_grows_several_times() {
+    blank::with(async |objset, _| {
+        let dnode = table(&objset, Endian::Little).await;
+        let name = |number: u64| format!("{:x}", number * 977);
+        let entries: Vec<(String, LeafValue)> = (0..30_000)
+            .map(|number| (name(number), super::super::number_value(number)))
+            .collect();
+        for some in [&entries[..7], &entries[7..]] {
+            super::super::table::set_all(&objset, &dnode, some).await.expect("it takes them");
+        }
+        let model: Map<Vec<u8>, LeafValue> =
+            entries.into_iter().map(|(name, value)| (name.into_bytes(), value)).collect();
+        check(&dnode, &model).await;
+    });
+}
+
 #[test]
 #[should_panic(expected = "as it was when this was planned")]
 fn two_plans_for_one_table_are_a_bug() {
