@@ -65,10 +65,8 @@ impl Tasks<'_> {
             let theirs = mos.dnode(number).await?;
             let noted = Zap::open(theirs.clone()).await?.entries().await?;
             let errors = noted.iter().filter_map(|entry| HeadError::parse(&entry.text()));
-            let moved: Vec<String> = errors
-                .filter(|error| error.birth <= until)
-                .map(|error| error.name())
-                .collect();
+            let moved: Vec<String> =
+                errors.filter(|error| error.birth <= until).map(|error| error.name()).collect();
             if moved.is_empty() {
                 continue;
             }

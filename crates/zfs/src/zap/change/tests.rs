@@ -186,9 +186,8 @@ fn one_plan_puts_in_so_many_names_that_the_table_grows_several_times() {
     blank::with(async |objset, _| {
         let dnode = table(&objset, Endian::Little).await;
         let name = |number: u64| format!("{:x}", number * 977);
-        let entries: Vec<(String, LeafValue)> = (0..30_000)
-            .map(|number| (name(number), super::super::number_value(number)))
-            .collect();
+        let entries: Vec<(String, LeafValue)> =
+            (0..30_000).map(|number| (name(number), super::super::number_value(number))).collect();
         for some in [&entries[..7], &entries[7..]] {
             super::super::table::set_all(&objset, &dnode, some).await.expect("it takes them");
         }
