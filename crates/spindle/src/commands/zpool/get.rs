@@ -69,75 +69,25 @@ pub fn run(args: &GetArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let pools = Pools::find(place)?;
     let missing = |name: &str| format!("Cannot get properties of {name}: no such pool available.");
     let (All { opened, failed, .. }, held) = Opened::all_and_held(&pools, &args.names, missing)?;
-    let (mut rows, mut widths) = (Vec::new(), Widths::default());
-    let literal = args.form.literal || args.form.numbers;
-    let mut objects = Map::new();
-    for one in &opened {
-        let view = &one.view;
-        let names: Vec<String> = match asked.is_empty() {
-            false => asked.iter().map(|name| (*name).to_owned()).collect(),
-            true => {
-                let native = POOL_PROPERTIES.iter().filter(|property| property.visible);
-                let native = native.map(|property| property.name.to_owned());
-                let user = view.user.iter().map(|(name, _)| name.clone());
-                native.chain(user).chain(view.feature_names()).collect()
-            }
-        };
-        widths.name = widths.name.max(printable::word(&view.name).len());
-        let mut own = Vec::new();
-        for asked in &names {
-            let property = PoolProperty::find(asked).map_or(asked.as_str(), |known| known.name);
-            let (least, grows) = width(property);
-            widths.property = widths.property.max(printable::word(property).len());
-            widths.value = widths.value.max(least);
-            let Some((value, origin)) = shown(view, property, literal) else { continue };
-            let is_feature = property.contains('@');
-            if (grows || literal) && !is_feature {
-                widths.value = widths.value.max(printable::word(&value).len());
-            }
-            let (name, property) = (view.name.clone(), property.to_owned());
-            own.push(Row { name, property, value, received: None, origin });
-        }
+    let mut widths = Widths::default();
+    let of_open = opened.iter().map(|one| (&one.view.name, one.view.guid));
+    let of_held = held.iter().map(|picture| (&picture.name, picture.guid));
+    let mut told: Vec<Vec<Row>> = Vec::new();
+    told.extend(opened.iter().map(|one| rows_of(args, &asked, &one.view, &mut widths)));
+    told.extend(held.iter().map(|picture| rows_of_picture(&asked, picture, &mut widths)));
+    let heads = opened.iter().map(|one| pool(one, true, args.form.numbers));
+    let heads = heads.chain(held.iter().map(|one| pool_of_picture(one, args.form.numbers)));
+    let (mut rows, mut objects) = (Vec::new(), Map::new());
+    for (((name, guid), own), mut object) in of_open.chain(of_held).zip(told).zip(heads) {
+        widths.name = widths.name.max(printable::word(name).len());
         if args.form.json {
             let properties: Map<String, Value> =
                 own.iter().map(|row| pair(row, args.form.numbers)).collect();
-            let mut object = pool(one, true, args.form.numbers);
             object.insert("properties".to_owned(), Value::Object(properties));
-            let key = if args.by_guid { view.guid.to_string() } else { view.name.clone() };
+            let key = if args.by_guid { guid.to_string() } else { name.clone() };
             objects.insert(key, Value::Object(object));
         } else {
             rows.extend(own.into_iter().filter(|row| sources.has(&row.origin)));
-        }
-    }
-    for picture in &held {
-        let all = POOL_PROPERTIES.iter().filter(|property| property.visible);
-        let names: Vec<&str> = match asked.is_empty() {
-            false => asked.clone(),
-            true => all.map(|property| property.name).collect(),
-        };
-        widths.name = widths.name.max(printable::word(&picture.name).len());
-        let mut own = Vec::new();
-        for asked_for in names {
-            let property = PoolProperty::find(asked_for).map_or(asked_for, |known| known.name);
-            let found = shown_of(picture, property);
-            // Of all properties those are left out of which nothing is known.
-            let (value, origin) = match found {
-                None if asked.is_empty() => continue,
-                found => found.unwrap_or_else(|| ("-".to_owned(), Origin::None)),
-            };
-            widths.property = widths.property.max(printable::word(property).len());
-            widths.value = widths.value.max(printable::word(&value).len());
-            let (name, property) = (picture.name.clone(), property.to_owned());
-            own.push(Row { name, property, value, received: None, origin });
-        }
-        if args.form.json {
-            let properties = own.iter().map(|row| pair(row, args.form.numbers)).collect();
-            let mut object = pool_of_picture(picture, args.form.numbers);
-            object.insert("properties".to_owned(), Value::Object(properties));
-            let key = if args.by_guid { picture.guid.to_string() } else { picture.name.clone() };
-            objects.insert(key, Value::Object(object));
-        } else {
-            rows.extend(own);
         }
     }
     if !args.form.json {
@@ -151,6 +101,57 @@ pub fn run(args: &GetArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
         say("no pools available");
     }
     if failed { Err(Failure::said()) } else { Ok(()) }
+}
+
+/// The rows of an open pool: those of what was asked for that it has, or all that it has.
+fn rows_of(args: &GetArgs, asked: &[&str], view: &PoolView, widths: &mut Widths) -> Vec<Row> {
+    let literal = args.form.literal || args.form.numbers;
+    let names: Vec<String> = match asked.is_empty() {
+        false => asked.iter().map(|name| (*name).to_owned()).collect(),
+        true => {
+            let native = POOL_PROPERTIES.iter().filter(|property| property.visible);
+            let native = native.map(|property| property.name.to_owned());
+            let user = view.user.iter().map(|(name, _)| name.clone());
+            native.chain(user).chain(view.feature_names()).collect()
+        }
+    };
+    let mut rows = Vec::new();
+    for asked in &names {
+        let property = PoolProperty::find(asked).map_or(asked.as_str(), |known| known.name);
+        let (least, grows) = width(property);
+        widths.property = widths.property.max(printable::word(property).len());
+        widths.value = widths.value.max(least);
+        let Some((value, origin)) = shown(view, property, literal) else { continue };
+        let is_feature = property.contains('@');
+        if (grows || literal) && !is_feature {
+            widths.value = widths.value.max(printable::word(&value).len());
+        }
+        let (name, property) = (view.name.clone(), property.to_owned());
+        rows.push(Row { name, property, value, received: None, origin });
+    }
+    rows
+}
+
+/// The same of a pool of which only who holds it can tell: of all properties those are left out of which nothing is known.
+fn rows_of_picture(asked: &[&str], picture: &Picture, widths: &mut Widths) -> Vec<Row> {
+    let all = POOL_PROPERTIES.iter().filter(|property| property.visible);
+    let names: Vec<&str> = match asked.is_empty() {
+        false => asked.to_vec(),
+        true => all.map(|property| property.name).collect(),
+    };
+    let mut rows = Vec::new();
+    for asked_for in names {
+        let property = PoolProperty::find(asked_for).map_or(asked_for, |known| known.name);
+        let (value, origin) = match shown_of(picture, property) {
+            None if asked.is_empty() => continue,
+            found => found.unwrap_or_else(|| ("-".to_owned(), Origin::None)),
+        };
+        widths.property = widths.property.max(printable::word(property).len());
+        widths.value = widths.value.max(printable::word(&value).len());
+        let (name, property) = (picture.name.clone(), property.to_owned());
+        rows.push(Row { name, property, value, received: None, origin });
+    }
+    rows
 }
 
 /// The version of file systems that this software knows.
