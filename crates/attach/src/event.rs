@@ -7,6 +7,7 @@ use crate::error::{Error, log_is_cut};
 use ::md::Cause;
 use ::md::assemble::Why;
 use ::md::live::LiveError;
+use ::zfs::ZfsError;
 use ::zfs::spa::live::Reason;
 use rt::{Panicked, StreamError};
 use std::fmt;
@@ -204,6 +205,12 @@ pub enum Event {
         dataset: String,
         reads: u64,
     },
+    /// What its intent log holds can't be put into it, since it is damaged.
+    LogGivenUp {
+        dataset: String,
+        records: u64,
+        error: ZfsError,
+    },
     Mounted {
         dataset: String,
         directory: PathBuf,
@@ -269,6 +276,7 @@ impl Event {
             | Event::Damage { .. }
             | Event::DamageCounted
             | Event::DamageSum { .. }
+            | Event::LogGivenUp { .. }
             | Event::PoolSuspended { .. }
             | Event::DeviceFaulted { .. }
             | Event::Set { .. } => Tone::Warning,
@@ -442,6 +450,10 @@ impl fmt::Display for Event {
             ),
             Event::DamageCounted => f.write_str("what more can't be read is only counted"),
             Event::DamageSum { dataset, reads } => write!(f, "{dataset}: {reads} reads failed"),
+            Event::LogGivenUp { dataset, records, error } => write!(
+                f,
+                "{dataset} is damaged, and {records} changes that its intent log holds are given up: {error}"
+            ),
             Event::Mounted { dataset, directory, for_writing } => {
                 let how = if *for_writing { " for writing" } else { "" };
                 write!(f, "{dataset} is mounted on {}{how}", directory.display())

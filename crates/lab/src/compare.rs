@@ -26,7 +26,7 @@ mod order;
 mod wrapped;
 
 use crate::metrics::{self, Better, UNSURE_RATIO, percent};
-use crate::results::{Cell, Metric, Results};
+use crate::results::{Cell, Metric, Partial, Results};
 use crate::stats::{self, Interval};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -436,6 +436,13 @@ fn sentence(judged: &[&Comparison], confidence: f64) -> String {
 
 fn general_notes(a: &Results, b: &Results) -> Vec<String> {
     let mut notes = Vec::new();
+    for (name, results) in [("A", a), ("B", b)] {
+        if let Some(Partial { done, total }) = results.partial {
+            notes.push(format!(
+                "{name} is partial: {done} of {total} runs are done; go on with it by `spindle lab run … --resume`"
+            ));
+        }
+    }
     let mut differ = |what: &str, one: String, two: String| {
         if one != two {
             notes.push(format!("{what}: {one} in A, {two} in B"));

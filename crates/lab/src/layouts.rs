@@ -80,6 +80,14 @@ fn figures(name: String, facts: &LayoutFacts, cells: &[&Measured<'_>]) -> Layout
         };
         figures.warnings.push(lost.to_owned());
     }
+    if let (0, Some(share), false) =
+        (facts.survives_at_best, facts.failures_a_year, facts.shares_disks)
+    {
+        // Each loss is the whole volume's.
+        let kept =
+            (1.0 - share.clamp(0.0, 1.0)).powi(i32::try_from(facts.disks).unwrap_or(i32::MAX));
+        figures.data_loss_a_year = Some(1.0 - kept);
+    }
     if let Some(rebuild) = facts.rebuild.as_ref().filter(|_| facts.survives_any > 0) {
         rebuild::times(&mut figures, facts, rebuild, cells);
         if !facts.shares_disks {
@@ -176,5 +184,7 @@ mod tests {
         let made = figures("raid0-4".to_owned(), &facts(4, 0, 1 << 40), &[]);
         assert_eq!((made.rebuild_idle_s, made.second_loss), (None, None));
         assert_eq!(made.warnings, ["any lost disk loses the volume"]);
+        // 1 − 0.9965⁴: the worst of all layouts, and no blank.
+        assert!((made.data_loss_a_year.expect("known") - 0.013_927).abs() < 1e-6, "{made:?}");
     }
 }

@@ -114,11 +114,15 @@ fn judge(
 
 /// Which levels are layouts that survive no lost disk, and what does best of the others.
 fn fragile(asked: &Asked<'_>, scores: &[Score], layouts: &[LayoutFigures]) -> Option<String> {
-    let survives_none = |level: &str| {
+    let any = |level: &str, is: fn(&LayoutFigures) -> bool| {
         // What differs with other factors is named with them: `raid6-8, disk=exos-x20`.
-        let mut its = layouts.iter().filter(|one| one.name.split(", ").next() == Some(level));
-        its.any(|one| one.survives_any == 0 && !one.shares_disks)
+        layouts.iter().any(|one| one.name.split(", ").next() == Some(level) && is(one))
     };
+    // Of sets in files of one disk nothing is told, so none of them is the one that survives.
+    if scores.iter().any(|score| any(&score.level, |one| one.shares_disks)) {
+        return None;
+    }
+    let survives_none = |level: &str| any(level, |one| one.survives_any == 0);
     let (fragile, others): (Vec<&Score>, Vec<&Score>) =
         scores.iter().partition(|score| survives_none(&score.level));
     if fragile.is_empty() || others.is_empty() {

@@ -53,15 +53,8 @@ pub struct Store {
 #[derive(Debug)]
 enum Region {
     Uniform(u64),
-    Sparse(Box<SparseRegion>),
+    Sparse(Box<Few<u16, Group>>),
     Groups(Box<[Group; GROUPS_PER_REGION]>),
-}
-
-/// One word over and over but for a few groups, in order.
-#[derive(Debug)]
-struct SparseRegion {
-    word: u64,
-    groups: Vec<(u16, Group)>,
 }
 
 #[derive(Debug)]
@@ -69,15 +62,15 @@ enum Group {
     Uniform(u64),
     /// Zeros but for one page, which repeats a word: what one scattered write leaves.
     Page(u8, u64),
-    Sparse(Box<SparseGroup>),
+    Sparse(Box<Few<u8, Page>>),
     Pages(Box<[Page; PAGES_PER_GROUP]>),
 }
 
-/// One word over and over but for a few pages, in order: what several scattered writes leave.
+/// One word over and over but for a few children, in order: what several scattered writes leave.
 #[derive(Debug)]
-struct SparseGroup {
+struct Few<I, T> {
     word: u64,
-    pages: Vec<(u8, Page)>,
+    children: Vec<(I, T)>,
 }
 
 const _: () = assert!(size_of::<Region>() == 16 && size_of::<Group>() == 16, "slots are small");
@@ -216,9 +209,9 @@ impl Region {
         let index = (at / MIB) as usize;
         match self {
             Region::Uniform(word) => (GIB, Err(*word)),
-            Region::Sparse(sparse) => match sparse.find(index) {
-                Ok(found) => sparse.groups[found].1.look(at % MIB),
-                Err(_) => (MIB, Err(sparse.word)),
+            Region::Sparse(few) => match few.get(index as u16) {
+                Some(group) => group.look(at % MIB),
+                None => (MIB, Err(few.word)),
             },
             Region::Groups(groups) => groups[index].look(at % MIB),
         }
@@ -227,11 +220,7 @@ impl Region {
     fn memory(&self) -> usize {
         match self {
             Region::Uniform(_) => 0,
-            Region::Sparse(sparse) => {
-                size_of::<SparseRegion>()
-                    + sparse.groups.capacity() * size_of::<(u16, Group)>()
-                    + sparse.groups.iter().map(|(_, group)| group.memory()).sum::<usize>()
-            }
+            Region::Sparse(few) => few.memory(Group::memory),
             Region::Groups(groups) => {
                 size_of_val(&**groups) + groups.iter().map(Group::memory).sum::<usize>()
             }
@@ -241,21 +230,15 @@ impl Region {
     /// One group, which may be changed: of its own from here on.
     fn group_mut(&mut self, index: usize) -> &mut Group {
         if let Region::Uniform(word) = *self {
-            *self = Region::Sparse(Box::new(SparseRegion { word, groups: Vec::new() }));
+            *self = Region::Sparse(Box::new(Few { word, children: Vec::new() }));
         }
-        if let Region::Sparse(sparse) = self
-            && sparse.groups.len() >= SPARSE_GROUPS_MAX
+        if let Region::Sparse(few) = self
+            && few.children.len() >= SPARSE_GROUPS_MAX
         {
             self.dense();
         }
         match self {
-            Region::Sparse(sparse) => {
-                let at = sparse.find(index).unwrap_or_else(|at| {
-                    sparse.groups.insert(at, (index as u16, Group::Uniform(sparse.word)));
-                    at
-                });
-                &mut sparse.groups[at].1
-            }
+            Region::Sparse(few) => few.get_mut(index as u16, Group::Uniform),
             Region::Groups(groups) => &mut groups[index],
             Region::Uniform(_) => unreachable!("it was just split"),
         }
@@ -265,7 +248,7 @@ impl Region {
     fn dense(&mut self) {
         let (word, few) = match self {
             Region::Uniform(word) => (*word, Vec::new()),
-            Region::Sparse(sparse) => (sparse.word, std::mem::take(&mut sparse.groups)),
+            Region::Sparse(few) => (few.word, std::mem::take(&mut few.children)),
             Region::Groups(_) => return,
         };
         let mut groups = Box::new([const { Group::Uniform(0) }; GROUPS_PER_REGION]);
@@ -308,17 +291,27 @@ impl Region {
     }
 }
 
-impl SparseRegion {
-    /// Where the group stands, or where it would.
-    fn find(&self, index: usize) -> Result<usize, usize> {
-        self.groups.binary_search_by_key(&index, |(at, _)| usize::from(*at))
+impl<I: Copy + Ord, T> Few<I, T> {
+    /// A child, where it differs.
+    fn get(&self, index: I) -> Option<&T> {
+        let found = self.children.binary_search_by_key(&index, |(at, _)| *at).ok()?;
+        Some(&self.children[found].1)
     }
-}
 
-impl SparseGroup {
-    /// Where the page stands, or where it would.
-    fn find(&self, index: usize) -> Result<usize, usize> {
-        self.pages.binary_search_by_key(&index, |(at, _)| usize::from(*at))
+    /// A child, which may be changed: where it did not differ so far it is made of the word.
+    fn get_mut(&mut self, index: I, of_word: impl FnOnce(u64) -> T) -> &mut T {
+        let found = self.children.binary_search_by_key(&index, |(at, _)| *at);
+        let at = found.unwrap_or_else(|at| {
+            self.children.insert(at, (index, of_word(self.word)));
+            at
+        });
+        &mut self.children[at].1
+    }
+
+    /// Bytes that it takes, with what its children take besides.
+    fn memory(&self, of: impl Fn(&T) -> usize) -> usize {
+        let below: usize = self.children.iter().map(|(_, child)| of(child)).sum();
+        size_of::<Self>() + self.children.capacity() * size_of::<(I, T)>() + below
     }
 }
 
@@ -331,9 +324,9 @@ impl Group {
             Group::Page(page, word) => {
                 return (PAGE, Err(if usize::from(*page) == index { *word } else { 0 }));
             }
-            Group::Sparse(sparse) => match sparse.find(index) {
-                Ok(found) => &sparse.pages[found].1,
-                Err(_) => return (PAGE, Err(sparse.word)),
+            Group::Sparse(few) => match few.get(index as u8) {
+                Some(page) => page,
+                None => return (PAGE, Err(few.word)),
             },
             Group::Pages(pages) => &pages[index],
         };
@@ -347,11 +340,7 @@ impl Group {
         let whole = |page: &Page| if let Page::Whole(_) = page { PAGE_BYTES } else { 0 };
         match self {
             Group::Uniform(_) | Group::Page(..) => 0,
-            Group::Sparse(sparse) => {
-                size_of::<SparseGroup>()
-                    + sparse.pages.capacity() * size_of::<(u8, Page)>()
-                    + sparse.pages.iter().map(|(_, page)| whole(page)).sum::<usize>()
-            }
+            Group::Sparse(few) => few.memory(whole),
             Group::Pages(pages) => size_of_val(&**pages) + pages.iter().map(whole).sum::<usize>(),
         }
     }
@@ -363,22 +352,16 @@ impl Group {
             Group::Page(page, word) => Some((0, vec![(page, Page::Uniform(word))])),
             _ => None,
         };
-        if let Some((word, pages)) = few {
-            *self = Group::Sparse(Box::new(SparseGroup { word, pages }));
+        if let Some((word, children)) = few {
+            *self = Group::Sparse(Box::new(Few { word, children }));
         }
-        if let Group::Sparse(sparse) = self
-            && sparse.pages.len() >= SPARSE_PAGES_MAX
+        if let Group::Sparse(few) = self
+            && few.children.len() >= SPARSE_PAGES_MAX
         {
             self.dense();
         }
         match self {
-            Group::Sparse(sparse) => {
-                let at = sparse.find(index).unwrap_or_else(|at| {
-                    sparse.pages.insert(at, (index as u8, Page::Uniform(sparse.word)));
-                    at
-                });
-                &mut sparse.pages[at].1
-            }
+            Group::Sparse(few) => few.get_mut(index as u8, Page::Uniform),
             Group::Pages(pages) => &mut pages[index],
             Group::Uniform(_) | Group::Page(..) => unreachable!("it was just split"),
         }
@@ -389,7 +372,7 @@ impl Group {
         let (word, few) = match self {
             Group::Uniform(word) => (*word, Vec::new()),
             Group::Page(page, word) => (0, vec![(*page, Page::Uniform(*word))]),
-            Group::Sparse(sparse) => (sparse.word, std::mem::take(&mut sparse.pages)),
+            Group::Sparse(few) => (few.word, std::mem::take(&mut few.children)),
             Group::Pages(_) => return,
         };
         let mut pages = Box::new([const { Page::Uniform(0) }; PAGES_PER_GROUP]);

@@ -87,26 +87,47 @@ fn missing_disk(sub: &str, words: &[&str]) -> Option<String> {
     ))
 }
 
+/// Options of `lab fio` itself, which take a value.
+const OWN_OF_FIO: [&str; 8] =
+    ["dir", "section", "output", "output-format", "repeats", "seed", "out", "reactor"];
+
 /// fio's jobs by options, as the file and the command that do the same here.
-fn fio_job(unknown: &str, options: &[&str]) -> Option<String> {
-    let known = ["dir", "section", "output", "output-format", "repeats", "seed", "out", "reactor"];
-    let pairs = options.iter().filter_map(|option| option.strip_prefix("--"));
-    let pairs: Vec<(&str, Option<&str>)> = pairs
-        .map(|pair| match pair.split_once('=') {
+fn fio_job(unknown: &str, words: &[&str]) -> Option<String> {
+    let (mut own, mut pairs, mut files) = (String::new(), Vec::new(), Vec::new());
+    let mut words = words.iter().peekable();
+    while let Some(word) = words.next() {
+        let Some(option) = word.strip_prefix("--") else {
+            files.push(*word);
+            continue;
+        };
+        let (key, value) = match option.split_once('=') {
             Some((key, value)) => (key, Some(value)),
-            None => (pair, None),
-        })
-        .filter(|(key, _)| !known.contains(key))
-        .collect();
+            // fio takes a blank in place of the `=`, too.
+            None => (option, words.next_if(|next| !next.starts_with('-')).copied()),
+        };
+        match OWN_OF_FIO.contains(&key) {
+            true => own += &format!(" --{key} {}", value.unwrap_or_default()),
+            false => pairs.push((key, value)),
+        }
+    }
     let is_fios = |key: &str| {
         ["name", "rw", "readwrite", "bs", "size", "filename", "ioengine"].contains(&key)
     };
+    if let Some(file) = files.first() {
+        let option = unknown.trim_start_matches('-');
+        return Some(format!(
+            "{unknown}: fio's options stand in the job file here: put {option}=… into {file}, or leave it out"
+        ));
+    }
     if !pairs.iter().any(|(key, _)| is_fios(key)) {
         return None;
     }
     let mut text = String::new();
-    if pairs.first().is_some_and(|(key, _)| *key != "name") {
-        text += "[job]\\n";
+    // What stands before the first job holds for all.
+    match pairs.iter().position(|(key, _)| *key == "name") {
+        Some(0) => {}
+        Some(_) => text += "[global]\\n",
+        None => text += "[job]\\n",
     }
     for (key, value) in pairs {
         match (key, value) {
@@ -115,9 +136,11 @@ fn fio_job(unknown: &str, options: &[&str]) -> Option<String> {
             (key, None) => text += &format!("{key}\\n"),
         }
     }
+    if !own.contains(" --dir ") {
+        own += " --dir DIR";
+    }
     Some(format!(
-        "{unknown}: jobs stand in a file here, and the same options in it: printf '{text}' > job.fio; spindle lab fio job.fio \
-         --dir DIR"
+        "{unknown}: jobs stand in a file here, and the same options in it: printf '{text}' > job.fio; spindle lab fio job.fio{own}"
     ))
 }
 

@@ -186,8 +186,13 @@ impl Writer {
     /// Bytes that are free beyond the [slop](mod@crate::slop), which is kept for what no group can be committed without: metadata,
     /// deletions, and what is wrong with estimates of how much a change takes.
     pub fn unreserved(&self) -> u64 {
+        self.beyond_slop(0)
+    }
+
+    /// Bytes that are free beyond a share of the slop: that halved so often.
+    pub fn beyond_slop(&self, halvings: u32) -> u64 {
         let (size, free) = self.space(|space| space.sizes(Class::Normal));
-        free.saturating_sub(slop(size, 0))
+        free.saturating_sub(slop(size, 0) >> halvings)
     }
 
     /// Writes a block. A hole comes back without a birth.

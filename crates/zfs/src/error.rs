@@ -164,6 +164,20 @@ impl ZfsError {
         matches!(self, ZfsError::Block(error) if matches!(error.kind, Io(_) | Missing(_)))
     }
 
+    /// Whether it is that what was read is not what was written: the devices give it, and it is wrong.
+    pub fn is_damage(&self) -> bool {
+        match self {
+            ZfsError::Block(_) => {
+                !self.is_of_devices() && !self.lacks_device() && !self.needs_key()
+            }
+            ZfsError::Format { .. } => true,
+            ZfsError::Object { problem, .. } => {
+                !matches!(problem, Problem::Stopped | Problem::Suspended | Problem::Limit { .. })
+            }
+            ZfsError::Write { .. } => false,
+        }
+    }
+
     /// Where it happened, as far as that is known.
     pub fn place(&self) -> Bookmark {
         match self {

@@ -3,8 +3,10 @@
 use crate::error::Error;
 use ::zfs::ZfsError;
 use ::zfs::dsl::catalog::Node;
+use ::zfs::spa::datasets::SNAPSHOT_BLOCKS;
 use ::zfs::spa::datasets::limits::check_properties;
 use ::zfs::spa::live::{Live, LiveError};
+use ::zfs::spa::room::Spares;
 use std::rc::Rc;
 use zfs_format::zap::leaf::LeafValue;
 
@@ -40,6 +42,11 @@ pub async fn take(live: &Live, new: &NewSnapshots) -> Result<(), Error> {
             if let Err(error) = tasks.check_snapshot(wanted.number, &wanted.snapshot).await? {
                 return Ok(Ok(Err((wanted.whole.clone(), error))));
             }
+        }
+        if let (Err(error), Some(first)) =
+            (tasks.check_space(Spares::All, SNAPSHOT_BLOCKS * all.len() as u64), all.first())
+        {
+            return Ok(Ok(Err((first.whole.clone(), error))));
         }
         let properties = check_properties(&new.properties);
         if let (Err(error), Some(first)) = (properties, all.first()) {

@@ -16,6 +16,7 @@ use super::names::check_name;
 use super::running::client;
 use crate::disks::Disks;
 use crate::error::Error;
+use crate::event::Event;
 use ::zfs::ZfsError;
 use ::zfs::dsl::catalog::Node;
 use ::zfs::dsl::dependents::{self, Datasets, KnownSnapshot};
@@ -23,7 +24,7 @@ use ::zfs::dsl::make::Fresh;
 use ::zfs::spa::add::NewVdevs;
 use ::zfs::spa::config::LabelState;
 use ::zfs::spa::datasets::{TaskError, Tasks};
-use ::zfs::spa::live::{Live, LiveOptions};
+use ::zfs::spa::live::{GivenUpLog, Live, LiveOptions};
 use ::zfs::spa::{FoundPool, OpenOptions, PoolState, Spa, rewind};
 use rt::DeviceRef;
 use std::collections::BTreeMap;
@@ -92,7 +93,11 @@ pub(crate) fn open_live(
     };
     let opened = pools.wait(async move { Live::open_with(spa, &fresh, options).await });
     let failed = |error| Error::NotWritten { name: found.name.clone(), error: Box::new(error) };
-    opened.map(Rc::new).map_err(failed)
+    let live = opened.map(Rc::new).map_err(failed)?;
+    for GivenUpLog { name, records, error } in live.logs_given_up() {
+        pools.disks().context().tell(Event::LogGivenUp { dataset: name, records, error });
+    }
+    Ok(live)
 }
 
 /// A pool that is open for writing. See the [module](self).

@@ -21,6 +21,8 @@ const STRIPES_READ: f64 = 0.05;
 
 /// From this share of what a link can carry it is what was measured: the rest is gaps between commands.
 const LINK_FULL: f64 = 0.95;
+/// A disk whose mechanism is at work for such a share of the time could do no more.
+const NEVER_RESTS: f64 = 0.97;
 
 /// From this share of all cores it is the processor that was measured.
 const PROCESSOR_FULL: f64 = 0.95;
@@ -183,7 +185,10 @@ fn saturated_link(surroundings: &Surroundings, evidence: &Evidence) -> Option<Pi
     };
     let rate_mb_s = bytes as f64 / 1e6 / seconds;
     let full = seconds > 0.0 && rate_mb_s >= LINK_FULL * link.limit_mb_s;
-    full.then_some(Pitfall::SaturatedLink { rate_mb_s, limit_mb_s: link.limit_mb_s })
+    // Disks whose mechanism never rests are the limit themselves.
+    let never_rests = |disk: &DiskSample| disk.at_work.as_secs_f64() >= NEVER_RESTS * seconds;
+    let is_hidden = !evidence.disks.iter().all(never_rests);
+    (full && is_hidden).then_some(Pitfall::SaturatedLink { rate_mb_s, limit_mb_s: link.limit_mb_s })
 }
 
 /// The narrowest part first: it is the one to mend.

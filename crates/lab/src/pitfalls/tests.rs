@@ -275,6 +275,11 @@ fn a_full_link_is_found_on_whichever_side_it_lies() {
     assert_eq!(pitfall.id(), "saturated-link");
     assert!(pitfall.what().contains("290 of the 300 MB/s"), "{pitfall}");
     none(|_, evidence| read(evidence, bytes * 9 / 10));
+    // A disk that never rests is as much of a limit.
+    none(|_, evidence| {
+        read(evidence, bytes);
+        evidence.disks[0].at_work = evidence.span;
+    });
     // Two disks of which each has its own; the same of one link for both; the host's side of a cache.
     let two = |span| {
         move |surroundings: &mut Surroundings, evidence: &mut Evidence| {

@@ -47,6 +47,12 @@ struct Inner {
     syncing: Cell<Option<Txg>>,
     /// Changed in the open and in the syncing group, in bytes.
     dirty: [Cell<u64>; 2],
+    /// What of that takes on a device, where each takes some bytes at the least.
+    takes: [Cell<u64>; 2],
+    /// Bytes that a block takes on a device at the least.
+    least: Cell<u64>,
+    /// Changes by who syncs, up to now.
+    synced_changes: Cell<u64>,
     throttle: Throttle,
     /// Where they are synced.
     rt: Option<Rt>,
@@ -75,11 +81,15 @@ impl TxGroups {
     fn new(synced: Txg, dirty_max: u64, rt: Option<Rt>, suspension: Rc<Suspension>) -> TxGroups {
         let open = Cell::new(Txg(synced.0.saturating_add(1)));
         let (syncing, dirty, done, filled, is_stopped) = Default::default();
+        let (takes, least, synced_changes) = Default::default();
         let (throttle, delayed) = (Throttle::of(dirty_max), Cell::new(Instant::START));
         TxGroups(Rc::new(Inner {
             open,
             syncing,
             dirty,
+            takes,
+            least,
+            synced_changes,
             throttle,
             rt,
             delayed,
@@ -156,6 +166,21 @@ impl TxGroups {
         self.0.dirty.iter().map(Cell::get).sum()
     }
 
+    /// What that takes on a device: a block of some bytes takes a sector.
+    pub fn dirty_on_disk(&self) -> u64 {
+        self.0.takes.iter().map(Cell::get).sum()
+    }
+
+    /// From here on a changed block counts so many bytes at the least in [`TxGroups::dirty_on_disk`].
+    pub fn set_least(&self, bytes: u64) {
+        self.0.least.set(bytes);
+    }
+
+    /// How often something was changed by who syncs: whether a task has changed anything can be seen by it.
+    pub fn changes_by_sync(&self) -> u64 {
+        self.0.synced_changes.get()
+    }
+
     /// Joins the group that is being synced: only who syncs it may.
     pub fn join_syncing(&self) -> Tx {
         let txg = self.syncing().expect("a group is being synced");
@@ -170,6 +195,7 @@ impl TxGroups {
         let done = self.0.syncing.take();
         assert!(done.is_some(), "a group was being synced");
         self.0.dirty[1].set(0);
+        self.0.takes[1].set(0);
         self.0.done.notify_waiters();
     }
 
@@ -206,6 +232,7 @@ impl TxGroups {
         let closed = self.open();
         self.0.syncing.set(Some(closed));
         self.0.dirty[1].set(self.0.dirty[0].replace(0));
+        self.0.takes[1].set(self.0.takes[0].replace(0));
         self.0.open.set(Txg(closed.0 + 1));
     }
 
@@ -241,6 +268,13 @@ impl Tx {
             "a transaction ends before its group closes"
         );
         self.changes.set(self.changes.get() + 1);
+        if !is_open {
+            let all = &self.groups.0.synced_changes;
+            all.set(all.get() + 1);
+        }
+        let takes = &self.groups.0.takes[usize::from(!is_open)];
+        let on_disk = if bytes == 0 { 0 } else { bytes.max(self.groups.0.least.get()) };
+        takes.set(takes.get().saturating_add(on_disk));
         let dirty = &self.groups.0.dirty[usize::from(!is_open)];
         let (before, enough) = (dirty.get(), self.groups.0.throttle.sync_at());
         dirty.set(before.saturating_add(bytes));

@@ -105,6 +105,9 @@ impl Shared {
         served: &Served,
         mut plan: impl FnMut(&mut Work<'_>) -> Planned<T>,
     ) -> Answer<T> {
+        if !self.writing()?.live.has_reserve() {
+            return Err(InodeError::NoSpace);
+        }
         let done = served.files.change_if(|work| match plan(work) {
             Ok(done) => Ok(Ok(done)),
             Err(Stop::Answer(error)) => Ok(Err(error)),

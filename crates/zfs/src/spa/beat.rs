@@ -9,6 +9,8 @@
 //!   room = size − taken − slop − dirty · (the most that a vdev makes of a byte) · copies
 //! ```
 //!
+//! A block that is dirty counts a sector at the least.
+//!
 //! The slop is [`Writer::unreserved`](zfs_store::Writer::unreserved)'s. Nor may a dataset take what is kept free for another, or is
 //! beyond a quota: [`room`](super::room). Metadata, deletions and what is wrong with this estimate live on the slop. What was
 //! freed is *taken* for three groups more:
@@ -17,19 +19,31 @@
 //! Source: OpenZFS, `txg.c`.
 
 use super::live::{Live, LiveError};
-use super::room;
+use super::room::{self, Spares};
 use crate::error::ZfsError;
 use futures_util::future::{Either, select};
 use std::future::Future;
 use std::pin::pin;
 use std::time::Duration;
-use zfs_format::vdev::VdevKind;
+use tokio::sync::MutexGuard;
+use zfs_format::vdev::{Vdev, VdevKind};
 use zfs_store::alloc::Class;
 
 /// How long changes wait at the most before they are committed: OpenZFS's `zfs_txg_timeout`.
 const SPAN: Duration = Duration::from_secs(5);
+/// Bytes with which no task is refused.
+const ENOUGH_FOR_TASKS: u64 = 1 << 20;
 /// Groups after which what was freed can be used again.
 const GROUPS_UNTIL_FREE: usize = 4;
+
+/// What a byte takes on such a vdev at the most, of blocks of whole sectors, or rows of a dRAID.
+fn growth_of(kind: &VdevKind) -> u64 {
+    match kind {
+        VdevKind::Raidz(raidz) => 1 + raidz.parity,
+        VdevKind::Draid(_) => 4,
+        _ => 1,
+    }
+}
 
 impl Live {
     /// Commits groups until it is told to end.
@@ -57,22 +71,58 @@ impl Live {
         }
     }
 
+    /// What was freed can be taken again some groups later: who has a task to do, and little room for it, waits for them. Says whether
+    /// there is more than a little room then.
+    ///
+    /// # Errors
+    /// The pool is stopped.
+    pub(super) async fn await_freed(&self, one: &MutexGuard<'_, ()>) -> Result<bool, LiveError> {
+        let writer = self.syncer().writer();
+        for _ in 0..GROUPS_UNTIL_FREE {
+            let waits = writer.space(|space| space.usage(Class::Normal)).waiting > 0;
+            if writer.unreserved() >= ENOUGH_FOR_TASKS || !(waits || self.freeing().waits()) {
+                break;
+            }
+            self.sync_alone(one, async |_| Ok(())).await?;
+        }
+        Ok(writer.unreserved() >= ENOUGH_FOR_TASKS)
+    }
+
+    /// Whether anything at all may still be changed: what lets go is, on a share of the slop. Beyond that it stays free for tasks that
+    /// destroy something.
+    pub fn has_reserve(&self) -> bool {
+        self.syncer().writer().beyond_slop(Spares::Quarter as u32) > 0
+    }
+
     /// Bytes that can still be written in so many copies.
     pub fn room(&self, copies: u64) -> u64 {
         let grows = copies.max(1).saturating_mul(self.growth());
-        let dirty = self.syncer().groups().dirty_bytes().saturating_mul(grows);
+        let dirty = self.syncer().groups().dirty_on_disk().saturating_mul(grows);
         self.syncer().writer().unreserved().saturating_sub(dirty) / grows
     }
 
     /// What a byte takes on a vdev at the most.
     fn growth(&self) -> u64 {
         let vdevs = self.spa().vdevs();
-        let of = |kind: &VdevKind| match kind {
-            VdevKind::Raidz(raidz) => 1 + raidz.parity,
-            VdevKind::Draid(_) => 4,
-            _ => 1,
+        vdevs.children.iter().map(|top| growth_of(&top.kind)).max().unwrap_or(1)
+    }
+
+    /// A change that makes a block dirty counts what the block takes on a vdev at the least, by what a byte takes at the most.
+    pub(super) fn count_sectors(&self) {
+        let least = |top: &Vdev| {
+            let sector = 1 << top.ashift.unwrap_or(9).min(63);
+            match &top.kind {
+                // It takes a whole row.
+                VdevKind::Draid(_) => {
+                    let row = top.children.len() as u64;
+                    sector * row.div_ceil(growth_of(&top.kind))
+                }
+                _ => sector,
+            }
         };
-        vdevs.children.iter().map(|top| of(&top.kind)).max().unwrap_or(1)
+        let vdevs = self.spa().vdevs();
+        let least = vdevs.children.iter().map(least).max().unwrap_or(0);
+        self.syncer().groups().set_least(least);
     }
 
     /// Bytes that a dataset can still take in so many copies: of what the pool has, and of what is left to it there.
@@ -86,7 +136,7 @@ impl Live {
 
     /// The same where so much is left to it.
     fn room_of(&self, left: u64, copies: u64) -> u64 {
-        let dirty = self.syncer().groups().dirty_bytes().saturating_mul(copies.max(1));
+        let dirty = self.syncer().groups().dirty_on_disk().saturating_mul(copies.max(1));
         self.room(copies).min(left.saturating_sub(dirty) / copies.max(1))
     }
 

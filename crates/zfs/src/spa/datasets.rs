@@ -28,6 +28,7 @@ pub use error::{NameError, TaskError};
 
 use super::commit::Syncer;
 use super::history::{self, Deed, note};
+use super::room::Spares;
 use crate::dmu::{Dnode, NewObject, Objset, Policy};
 use crate::dsl::deadlist::Deadlist;
 use crate::dsl::features::of_property;
@@ -52,6 +53,11 @@ use zfs_format::pool_directory;
 use zfs_format::wire::Record;
 use zfs_format::zap::leaf::LeafValue;
 use zfs_store::ReadBlocks;
+
+/// Blocks of the MOS that a new dataset takes.
+pub(super) const NEW_BLOCKS: u64 = 6;
+/// Blocks of the MOS that a snapshot takes.
+pub const SNAPSHOT_BLOCKS: u64 = 3;
 
 /// What a task gives: itself, or why it was not done; or the pool can't be written.
 pub type Done<T> = Result<Result<T, TaskError>, ZfsError>;
@@ -280,6 +286,7 @@ impl Tasks<'_> {
         }
         done!(self.check_fits(parent, name).await?);
         done!(self.check_depth(parent, 0).await?);
+        done!(self.check_space(Spares::All, NEW_BLOCKS));
         let parent = self.mos().dnode(parent).await?;
         let head = self.maker.bonus::<DslDir>(&parent)?;
         let children = Zap::open(self.mos().dnode(head.children).await?).await?;
@@ -327,6 +334,7 @@ impl Tasks<'_> {
         if self.snapshot_named(&head, name).await?.is_some() {
             return Ok(Err(TaskError::Exists));
         }
+        done!(self.check_space(Spares::All, SNAPSHOT_BLOCKS));
         Ok(self.kept_beside_snapshot(&head).await?.map(|_| ()))
     }
 
@@ -453,6 +461,9 @@ impl Tasks<'_> {
         value: Option<LeafValue>,
     ) -> Done<()> {
         done!(limits::check_property(name, value.as_ref()));
+        if value.is_some() {
+            done!(self.check_space(Spares::Half, 1));
+        }
         self.put_property(directory, name, value).await.map(Ok)
     }
 

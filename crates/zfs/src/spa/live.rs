@@ -24,6 +24,7 @@ mod following;
 mod opening;
 mod suspended;
 
+pub use opening::GivenUpLog;
 pub use suspended::ClearError;
 pub use zfs_store::vdev::suspend::Reason;
 
@@ -178,6 +179,7 @@ pub struct Live {
     is_held: Cell<bool>,
     /// Its property `failmode` is `panic`.
     panics: Cell<bool>,
+    given_up: RefCell<Vec<GivenUpLog>>,
 }
 
 impl OpenDataset {
@@ -512,14 +514,22 @@ impl Live {
     ) -> Result<Result<T, TaskError>, LiveError> {
         let one = self.syncing.lock().await;
         self.end_unused_logs(&one).await?;
+        self.await_freed(&one).await?;
         let (rt, blocks) = (self.spa.rt(), self.spa.blocks());
         let is_other = Cell::new(false);
         let done = self.sync_alone(&one, async |maker| {
             let (syncer, settings_changed) = (&self.syncer, Cell::new(false));
             let tasks = Tasks { maker, syncer, rt, blocks: &blocks, open: self, settings_changed };
+            let before = syncer.groups().changes_by_sync();
             let done = task(&tasks).await;
             is_other.set(tasks.settings_changed.get());
-            done
+            match done {
+                // What it looked at can't be read, and nothing is changed yet: the pool goes on without it.
+                Err(error) if syncer.groups().changes_by_sync() == before && error.is_damage() => {
+                    Ok(Err(TaskError::Damaged(Box::new(error))))
+                }
+                done => done,
+            }
         });
         let done = done.await?;
         self.tasks.set(self.tasks.get() + 1);

@@ -61,7 +61,7 @@ mod noted_errors;
 mod open;
 mod properties;
 pub mod rewind;
-mod room;
+pub mod room;
 mod slab_maps;
 mod space_maps;
 mod vdevs;

@@ -9,7 +9,7 @@
 
 use super::datasets::limits::check_properties;
 use super::datasets::{TaskError, Tasks, done};
-use super::room;
+use super::room::{self, Spares};
 use crate::dmu::{Objset, Policy};
 use crate::dsl::bpobj::Sums;
 use crate::dsl::space::{HEAD_QUOTA, HEAD_RESERVATION, Part, available, head_quota, kept_for_head};
@@ -125,6 +125,7 @@ impl Tasks<'_> {
         let object = mos.dnode(directory).await?;
         let dir = maker.bonus::<DslDir>(&object)?;
         let capacity = room::capacity(self.syncer);
+        done!(self.check_space(Spares::Quarter, 1));
         match limit {
             Limit::Quota => {
                 if bytes != 0 && (bytes < dir.reserved || bytes < dir.used_bytes) {

@@ -139,6 +139,8 @@ impl LiveVolume {
         if !range.start.is_multiple_of(block) || !range.end.is_multiple_of(block) {
             // Its ends are written.
             self.check_room(2 * block).await?;
+        } else if !self.0.live.has_reserve() {
+            return Err(IoErrorKind::NoSpace);
         }
         let change = objset.change(|tx| {
             self.check_end(range.end)?;

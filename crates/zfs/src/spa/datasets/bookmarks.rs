@@ -12,6 +12,7 @@ use crate::dsl::bookmarks::{FEATURE_WRITTEN, has_freed};
 use crate::dsl::deadlist::Deadlist;
 use crate::dsl::make::METADATA_TABLE;
 use crate::error::{Problem, ZfsError};
+use crate::spa::room::Spares;
 use crate::zap::{Zap, table};
 use async_recursion::async_recursion as boxed;
 use zfs_format::dsl::bookmark::{Bookmark, FLAG_SNAPSHOT_EXISTS, SHORT_NUMBERS};
@@ -126,7 +127,7 @@ impl Tasks<'_> {
             return Ok(Err(TaskError::BookmarkExists));
         }
         done!(self.moment(dataset, source).await?);
-        Ok(Ok(()))
+        Ok(self.check_space(Spares::All, 1))
     }
 
     /// Makes a bookmark of a dataset.
@@ -189,6 +190,7 @@ impl Tasks<'_> {
         let Some((name, mark)) = self.bookmark_named(&object, name).await? else {
             return Ok(Err(TaskError::Absent));
         };
+        done!(self.check_space(Spares::Quarter, 0));
         self.tell_of("remove bookmark", dataset, &format!("name={name}")).await?;
         self.remove_bookmark(&object, &name).await?;
         self.forget_moment(&object, &mark).await.map(Ok)

@@ -6,10 +6,11 @@
 //! Source: OpenZFS, `dsl_dataset.c` (`dsl_dataset_clone_sync`, `dsl_dataset_create_sync_dd`).
 
 use super::limits::check_properties;
-use super::{Done, TaskError, Tasks, check_part, done};
+use super::{Done, NEW_BLOCKS, TaskError, Tasks, check_part, done};
 use crate::dsl::deadlist::Deadlist;
 use crate::dsl::make::Maker;
 use crate::error::ZfsError;
+use crate::spa::room::Spares;
 use crate::zap::{Zap, table};
 use async_recursion::async_recursion as boxed;
 use zfs_format::dsl::dataset::{DslDataset, flags};
@@ -43,6 +44,7 @@ impl Tasks<'_> {
         done!(check_properties(&new.properties));
         done!(self.check_fits(parent, &new.name).await?);
         done!(self.check_depth(parent, 0).await?);
+        done!(self.check_space(Spares::All, NEW_BLOCKS));
         let maker = self.maker;
         let (origin, state) = self.dataset(snapshot).await?;
         if state.next_snapshot == 0 || state.flags & flags::INCONSISTENT != 0 {

@@ -22,6 +22,7 @@ use crate::dsl::deadlist::Deadlist;
 use crate::dsl::space::{Part, kept_for_head};
 use crate::error::ZfsError;
 use crate::spa::freeing;
+use crate::spa::room::Spares;
 use crate::zap::{Zap, table};
 use async_recursion::async_recursion as boxed;
 use stdx::planted::{self, Bug};
@@ -61,6 +62,7 @@ impl Tasks<'_> {
         if head.next_snapshot == 0 {
             return Ok(Err(TaskError::Type));
         }
+        done!(self.check_space(Spares::Quarter, 0));
         Ok(match () {
             () if defer => Ok(()),
             () if self.hold_count(&head).await? > 0 => Err(TaskError::Held),
@@ -293,6 +295,7 @@ impl Tasks<'_> {
         if !Zap::open(self.mos().dnode(directory.children).await?).await?.is_empty() {
             return Ok(Err(TaskError::Children));
         }
+        done!(self.check_space(Spares::Quarter, 0));
         self.check_log(&object).await
     }
 

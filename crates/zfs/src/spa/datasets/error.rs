@@ -1,5 +1,7 @@
 //! Why tasks on datasets are not done, in OpenZFS's words.
 
+use crate::error::ZfsError;
+
 /// Why a task was not done. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TaskError {
@@ -90,6 +92,9 @@ pub enum TaskError {
     /// A bookmark would be of another's past.
     #[error("source is not an ancestor of the new bookmark's dataset")]
     NotAncestor,
+    /// What has to be read for it is damaged.
+    #[error("it is damaged: {0}")]
+    Damaged(Box<ZfsError>),
     /// The pool has no such feature.
     #[error("{0} feature not enabled")]
     Feature(&'static str),

@@ -7,6 +7,7 @@
 
 use super::limits::check_tag;
 use super::{Done, TaskError, Tasks, done};
+use crate::spa::room::Spares;
 use crate::zap::{Zap, table};
 use async_recursion::async_recursion as boxed;
 use zfs_format::dsl::dataset::DslDataset;
@@ -25,7 +26,10 @@ impl Tasks<'_> {
         if head.next_snapshot == 0 {
             return Ok(Err(TaskError::Type));
         }
-        Ok(if self.is_held(&head, tag).await? { Err(TaskError::HoldExists) } else { Ok(()) })
+        if self.is_held(&head, tag).await? {
+            return Ok(Err(TaskError::HoldExists));
+        }
+        Ok(self.check_space(Spares::Half, 1))
     }
 
     async fn is_held(&self, of: &DslDataset, tag: &str) -> Result<bool, crate::ZfsError> {
@@ -69,6 +73,7 @@ impl Tasks<'_> {
         if !self.is_held(&head, tag).await? {
             return Ok(Err(TaskError::NoHold));
         }
+        done!(self.check_space(Spares::Quarter, 1));
         // One that was to end with its maker is listed once more.
         let directory = Zap::open(self.syncer.directory().await?).await?;
         let temporary = directory.number(pool_directory::TEMPORARY_USER_REFERENCES).await?;

@@ -21,6 +21,7 @@ use crate::dsl::bpobj::Sums;
 use crate::dsl::deadlist::Deadlist;
 use crate::dsl::space::Part;
 use crate::error::{Problem, ZfsError};
+use crate::spa::room::Spares;
 use crate::zap::{Zap, table};
 use async_recursion::async_recursion as boxed;
 use stdx::planted::{self, Bug};
@@ -101,6 +102,7 @@ impl Tasks<'_> {
     #[boxed(?Send)]
     pub async fn check_promote(&self, dataset: u64) -> Done<()> {
         let what = done!(self.promotion(dataset).await?);
+        done!(self.check_space(Spares::Half, 2 + what.shared.len() as u64));
         let clone_bytes = self.name_bytes(what.ours.0.number()).await?;
         let is_long = |name: &str| clone_bytes + 1 + name.len() > NAME_BYTES_MAX;
         for name in &what.names {

@@ -15,6 +15,7 @@ use super::limits::check_property;
 use super::{Done, Tasks, done};
 use crate::dmu::{Dnode, NewObject};
 use crate::error::ZfsError;
+use crate::spa::room::Spares;
 use crate::zap::{Zap, table};
 use async_recursion::async_recursion as boxed;
 use zfs_format::dsl::dataset::DslDataset;
@@ -50,6 +51,9 @@ impl Tasks<'_> {
         value: Option<LeafValue>,
     ) -> Done<()> {
         done!(check_property(name, value.as_ref()));
+        if value.is_some() {
+            done!(self.check_space(Spares::Half, 1));
+        }
         let dataset = self.mos().dnode(snapshot).await?;
         let known = self.maker.bonus::<DslDataset>(&dataset)?.properties;
         let properties = match (known, &value) {

@@ -10,6 +10,7 @@ use crate::dsl::DEPTH_MAX;
 use crate::dsl::bpobj::Sums;
 use crate::dsl::space::Part;
 use crate::error::{Problem, ZfsError};
+use crate::spa::room::Spares;
 use crate::zap::{Zap, table};
 use async_recursion::async_recursion as boxed;
 use std::collections::BTreeSet;
@@ -107,6 +108,7 @@ impl Tasks<'_> {
             return Ok(Err(TaskError::Long));
         }
         done!(self.check_depth(parent, levels).await?);
+        done!(self.check_space(Spares::Half, 3));
         let text = format!("-> {}/{name}", self.whole_name(target.head_dataset).await?);
         self.tell_of("rename", state.head_dataset, &text).await?;
         self.move_space(&state, parent).await?;
@@ -157,7 +159,7 @@ impl Tasks<'_> {
         }
         done!(self.check_fits(head.dir, new).await?);
         let is_taken = self.snapshot_named(&head, new).await?.is_some();
-        Ok(if is_taken { Err(TaskError::Exists) } else { Ok(()) })
+        Ok(if is_taken { Err(TaskError::Exists) } else { self.check_space(Spares::Half, 1) })
     }
 
     /// Gives a snapshot another name; says whether it was there.

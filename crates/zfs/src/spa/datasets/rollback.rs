@@ -11,6 +11,7 @@ use crate::dsl::bpobj::Sums;
 use crate::dsl::deadlist::Deadlist;
 use crate::dsl::space::{Part, kept_for_head};
 use crate::error::ZfsError;
+use crate::spa::room::Spares;
 use crate::zap::table;
 use async_recursion::async_recursion as boxed;
 use zfs_format::dsl::dataset::DslDataset;
@@ -39,6 +40,7 @@ impl Tasks<'_> {
         if latest > Some(head.previous_snapshot_txg) {
             return Ok(Err(TaskError::Newer));
         }
+        done!(self.check_space(Spares::Half, 1));
         self.check_log(&object).await
     }
 

@@ -20,6 +20,9 @@ pub enum CheckpointError {
     /// The pool has no such feature, or its vdevs have no tables.
     #[error("operation not supported on this type of pool: it needs feature@zpool_checkpoint")]
     Unsupported,
+    /// Nothing that it has now could be freed for what comes.
+    #[error("out of space")]
+    NoSpace,
     /// The pool can't be written.
     #[error(transparent)]
     Live(#[from] LiveError),
@@ -51,6 +54,9 @@ impl Live {
             || !tops.iter().all(|top| kept::table_of(top).is_some())
         {
             return Err(CheckpointError::Unsupported);
+        }
+        if !self.await_freed(&one).await? {
+            return Err(CheckpointError::NoSpace);
         }
         if self.is_dirty() {
             self.sync_alone(&one, async |_| Ok(())).await?;

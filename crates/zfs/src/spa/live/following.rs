@@ -97,6 +97,7 @@ impl Live {
             self.syncer.set_policy(enabled.policy(self.syncer.writer()));
         }
         self.syncer.set_map_form(enabled.map_form());
+        self.count_sectors();
         if enabled.has_map_logs() {
             self.syncer.write_map_logs(None);
         }

@@ -15,8 +15,10 @@ use super::following::Enabled;
 use super::suspended::pool_number;
 use super::{Live, LiveError, LiveOptions};
 use crate::dmu::{Counted, TxGroups, Txg};
+use crate::dsl::catalog::Node;
 use crate::dsl::make::Fresh;
-use crate::error::Problem;
+use crate::error::{Problem, ZfsError};
+use crate::zil::IntentLog;
 use crate::zvol::Volume;
 use async_recursion::async_recursion as boxed;
 use std::cell::{Cell, RefCell};
@@ -172,7 +174,9 @@ impl Live {
             destroyed: RefCell::default(),
             is_held: Cell::default(),
             panics: Cell::default(),
+            given_up: RefCell::default(),
         };
+        live.count_sectors();
         live.replay(logs, options.replay_bytes).await?;
         if pool_number(&live.spa, "autoexpand").await? == Some(1) {
             live.expand(None).await?;
@@ -180,25 +184,25 @@ impl Live {
         Ok(live)
     }
 
-    /// Replays logs that are claimed, in groups of so many bytes.
+    /// Replays logs that are claimed, in groups of so many bytes. Of a dataset that is damaged the log is given up from where nobody gets
+    /// on, as in OpenZFS: else it would keep all others from being written.
     async fn replay(&self, logs: Vec<FoundLog>, bytes: u64) -> Result<(), LiveError> {
         for found in logs {
             let node = self.spa.catalog(0).await?.find(&found.name).await?;
             let node = node.ok_or_else(|| self.spa.mos().wrong(0, Problem::Absent))?;
-            let (objset, log) = (self.objset(&node).await?, self.log_of(&node).await?);
-            let groups = self.syncer.groups();
-            log.claimed(found.claimed_in(groups.open().0), found.blocks.clone());
-            let target = match objset.root().kind {
-                ObjsetKind::Volume => Target::Volume(Volume::open(&objset, &found.name).await?),
-                _ => Target::Files(self.files(&node).await?),
-            };
-            for logged in &found.records {
-                target.replay(logged, self.fresh.now()).await?;
-                log.replayed(logged.record.sequence);
-                // Nobody else syncs yet.
-                if groups.dirty_bytes() >= bytes {
-                    self.sync(async |_| Ok(())).await?;
+            let log = self.log_of(&node).await?;
+            log.claimed(found.claimed_in(self.syncer.groups().open().0), found.blocks.clone());
+            let mut replayed = 0;
+            match self.replay_one(&found, &node, &log, bytes, &mut replayed).await {
+                Err(LiveError::Zfs(error)) if error.is_damage() => {
+                    let records = (found.records.len() - replayed) as u64;
+                    self.given_up.borrow_mut().push(GivenUpLog {
+                        name: found.name,
+                        records,
+                        error,
+                    });
                 }
+                done => done?,
             }
             log.replay_done();
         }
@@ -206,6 +210,49 @@ impl Live {
             true => self.sync(async |_| Ok(())).await,
             false => Ok(()),
         }
+    }
+}
+
+/// The log of a damaged dataset.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GivenUpLog {
+    /// The dataset.
+    pub name: String,
+    /// Records that were not replayed.
+    pub records: u64,
+    /// Why not.
+    pub error: ZfsError,
+}
+
+impl Live {
+    /// Logs that could not be replayed when the pool was opened, since their datasets are damaged.
+    pub fn logs_given_up(&self) -> Vec<GivenUpLog> {
+        self.given_up.borrow().clone()
+    }
+
+    async fn replay_one(
+        &self,
+        found: &FoundLog,
+        node: &Node,
+        log: &IntentLog,
+        bytes: u64,
+        replayed: &mut usize,
+    ) -> Result<(), LiveError> {
+        let objset = self.objset(node).await?;
+        let target = match objset.root().kind {
+            ObjsetKind::Volume => Target::Volume(Volume::open(&objset, &found.name).await?),
+            _ => Target::Files(self.files(node).await?),
+        };
+        for logged in &found.records {
+            target.replay(logged, self.fresh.now()).await?;
+            log.replayed(logged.record.sequence);
+            *replayed += 1;
+            // Nobody else syncs yet.
+            if self.syncer.groups().dirty_bytes() >= bytes {
+                self.sync(async |_| Ok(())).await?;
+            }
+        }
+        Ok(())
     }
 }
 

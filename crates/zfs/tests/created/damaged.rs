@@ -1,0 +1,129 @@
+//! Pools of which one dataset is damaged: all others are written, and their logs are replayed.
+//!
+//! What could break: a log that can't be replayed keeps the whole pool from being written, with what others had committed; a
+//! task that finds a dataset damaged stops the pool that somebody else is at work in.
+
+use super::datasets::{number, task};
+use super::{Rig, top, volumes};
+use rt::{Buf, Device, Request};
+use std::rc::Rc;
+use stdx::{ByteCount, Offset};
+use zfs::dsl::make::Fresh;
+use zfs::spa::Spa;
+use zfs::spa::config::LabelState;
+use zfs::spa::datasets::TaskError;
+use zfs::spa::live::Live;
+use zfs::zvol::live::LiveVolume;
+use zfs_format::label;
+use zfs_format::vdev::VdevKind;
+
+const BLOCK: u64 = 16 << 10;
+
+async fn put(volume: &LiveVolume, block: u64, byte: u8) {
+    let bytes = Buf::copy_of(&[byte; 4096]);
+    volume.submit(Request::write(Offset(block * BLOCK), bytes)).await.expect("it is written");
+    volumes::flush(volume).await;
+}
+
+async fn byte(volume: &LiveVolume, block: u64) -> u8 {
+    let read = volume.submit(Request::read(Offset(block * BLOCK), ByteCount(4096))).await;
+    read.expect("it is read").into_contiguous().bytes()[0]
+}
+
+/// Two volumes with what is in the pool, and more that only their logs have.
+fn two_volumes() -> Rig {
+    let rig = Rig::new(vec![top(0, VdevKind::File, 1)]);
+    rig.with(async |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
+        let live = Rc::new(Live::open(spa, &fresh).await.expect("it opens for writing"));
+        let mut open = Vec::new();
+        for name in ["a", "b"] {
+            let new = volumes::new(name, 4 << 20, BLOCK, 0);
+            volumes::make(&live, new).await.expect("it is made");
+            open.push(volumes::open(&live, &format!("tank/{name}")).await);
+        }
+        for volume in &open {
+            put(volume, 3, 1).await;
+        }
+        live.sync(async |_| Ok(())).await.expect("it is written");
+        for volume in &open {
+            put(volume, 3, 2).await;
+            put(volume, 4, 3).await;
+        }
+        // Nothing is closed.
+    });
+    rig
+}
+
+/// Overwrites all copies of what `tank/a` has of an object at a level.
+fn damage(rig: &Rig, object: u64, level: i64) {
+    let places = rig.with(async move |spa: Rc<Spa>, _| {
+        let head = spa.dsl().find("tank/a").await.expect("read").expect("it is there").1.number;
+        let (mut places, mut walk) = (Vec::new(), spa.walk());
+        while let Some(visited) = walk.next().await {
+            let visited = visited.expect("it is read");
+            let at = visited.at;
+            if (at.objset, at.object, i64::from(at.level)) == (head, object, level) {
+                places.extend(visited.pointer.dvas().map(|dva| dva.offset()));
+            }
+        }
+        places
+    });
+    assert!(!places.is_empty(), "there is such a block");
+    let devices = rig.devices();
+    rig.with(async move |_, _| {
+        for device in devices.values() {
+            for place in &places {
+                let junk = Buf::copy_of(&[0xd7; 4096]);
+                let request = Request::write(Offset(label::DATA_START + place), junk);
+                device.submit(request).await.expect("it is written");
+            }
+        }
+    });
+}
+
+#[test]
+fn the_log_of_a_damaged_volume_is_given_up_and_that_of_another_replayed() {
+    let rig = two_volumes();
+    damage(&rig, 1, 1);
+    rig.with(async |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
+        let live = Rc::new(Live::open(spa, &fresh).await.expect("one volume keeps no pool"));
+        let given_up = live.logs_given_up();
+        assert_eq!(given_up.len(), 1, "{given_up:?}");
+        assert_eq!((given_up[0].name.as_str(), given_up[0].records), ("tank/a", 2));
+        assert!(given_up[0].error.is_damage(), "{given_up:?}");
+        let volume = volumes::open(&live, "tank/b").await;
+        assert_eq!((byte(&volume, 3).await, byte(&volume, 4).await), (2, 3), "it was replayed");
+        put(&volume, 5, 4).await;
+        // Once more, with a log of the other one.
+    });
+    rig.with(async |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
+        let live = Rc::new(Live::open(spa, &fresh).await.expect("it opens for writing"));
+        assert_eq!(live.logs_given_up(), [], "it has none any more");
+        let volume = volumes::open(&live, "tank/b").await;
+        assert_eq!(byte(&volume, 5).await, 4);
+        drop(volume);
+        let a = number(&live, "tank/a").await;
+        task(&live, async |tasks| tasks.destroy(a).await).await.expect("it goes");
+        live.close(LabelState::Exported).await.expect("it is closed");
+    });
+}
+
+#[test]
+fn a_task_that_finds_a_dataset_damaged_stops_nobody() {
+    let rig = two_volumes();
+    damage(&rig, 0, -1);
+    rig.with(async |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
+        let live = Rc::new(Live::open(spa, &fresh).await.expect("it opens for writing"));
+        let volume = volumes::open(&live, "tank/b").await;
+        assert_eq!(byte(&volume, 4).await, 3, "it was replayed");
+        let a = number(&live, "tank/a").await;
+        let gone = task(&live, async |tasks| tasks.destroy(a).await).await;
+        assert!(matches!(gone, Err(TaskError::Damaged(_))), "{gone:?}");
+        put(&volume, 5, 4).await;
+        live.sync(async |_| Ok(())).await.expect("it is written");
+        drop(volume);
+        let b = number(&live, "tank/b").await;
+        task(&live, async |tasks| tasks.snapshot(b, "s").await).await.expect("it is taken");
+        live.close(LabelState::Exported).await.expect("it is closed");
+    });
+}
