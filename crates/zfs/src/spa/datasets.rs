@@ -369,6 +369,7 @@ impl Tasks<'_> {
         let bonus = snapshot.encode(Endian::Little);
         let snapshot = mos.make(&new.with_bonus(ObjectType::DSL_DATASET, bonus)).await?;
         maker.copy_features(&dataset, &snapshot).await?;
+        maker.snapshot_moved_off(&dataset, &snapshot).await?;
         self.follows(&head, dataset.number(), snapshot.number()).await?;
         let deadlist = self.next_deadlist(&dataset, &head).await?;
         let (number, txg) = (snapshot.number(), maker.txg);

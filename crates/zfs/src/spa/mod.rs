@@ -16,6 +16,7 @@
 //!   history          what was done to it, written down
 //!   properties       its own properties, set; `enable`: features
 //!   checkpoint       all of it as one group left it, to go back to; `kept`: the space that this keeps
+//!   obsolete         what of removed vdevs nobody names any more, written down
 //!   cloned           blocks that OpenZFS cloned: which pointers to them die, written down
 //!   dtls             which groups each leaf misses, written down
 //!   commit           a transaction group: passes, space maps (`slab_maps`, `maps`), labels (`config`), uberblock
@@ -57,6 +58,7 @@ mod map_logs;
 pub mod maps;
 pub mod mmp;
 pub mod multihost;
+mod obsolete;
 mod open;
 mod properties;
 pub mod rewind;

@@ -60,6 +60,7 @@ impl Tasks<'_> {
         maker.end_livelist(&directory).await?;
         self.count_rollback(&directory, &state, &head, &then, &old).await?;
         old.destroy().await?;
+        maker.drop_moved_off(&object).await?;
         self.drop_newer_features(&object, &origin).await?;
         maker
             .edit::<DslDataset>(&object, |head| {

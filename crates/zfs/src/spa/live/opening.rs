@@ -10,12 +10,14 @@ use super::super::kept;
 use super::super::lacking::lacking;
 use super::super::logs::{self, FoundLog, Target};
 use super::super::map_logs;
+use super::super::obsolete;
 use super::super::open::Spa;
 use super::following::Enabled;
 use super::suspended::pool_number;
 use super::{Live, LiveError, LiveOptions};
 use crate::dmu::{Counted, TxGroups, Txg};
 use crate::dsl::make::Fresh;
+use crate::dsl::moved_off;
 use crate::error::Problem;
 use crate::zvol::Volume;
 use async_recursion::async_recursion as boxed;
@@ -27,7 +29,7 @@ use zfs_format::vdev::{Vdev, VdevKind};
 use zfs_store::Writer;
 
 /// Features of pools that are written, besides those that need nothing of who writes.
-const WRITTEN: [&str; 35] = [
+const WRITTEN: [&str; 37] = [
     "async_destroy",
     "empty_bpobj",
     "lz4_compress",
@@ -63,6 +65,9 @@ const WRITTEN: [&str; 35] = [
     // What was expanded; not what is being.
     "raidz_expansion",
     "bookmark_written",
+    // What was removed; not what is being.
+    "device_removal",
+    moved_off::FEATURE,
     checkpoint::FEATURE,
     cloned::FEATURE,
 ];
@@ -234,12 +239,12 @@ async fn check_written(spa: &Spa, root: &Vdev, notes_errors: bool) -> Result<(),
         return Err(LiveError::Unsupported("version 28 or one before it"));
     }
     for vdev in &root.children {
-        if matches!(vdev.kind, VdevKind::Indirect(_) | VdevKind::Hole | VdevKind::Missing) {
-            return Err(LiveError::Unsupported("a removed vdev"));
-        }
         if matches!(&vdev.kind, VdevKind::Raidz(raidz) if raidz.expanding) {
             return Err(LiveError::Unsupported("a raidz that is being expanded"));
         }
+    }
+    if obsolete::is_removing(spa).await? {
+        return Err(LiveError::Unsupported("a vdev that is being removed"));
     }
     // They are noted by dataset, and would have to go with it, or move to another.
     if notes_errors && spa.state().await?.errors > 0 {
