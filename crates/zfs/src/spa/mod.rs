@@ -71,6 +71,7 @@ pub mod volumes;
 pub use beat::Room;
 pub use error::{LoadKeyError, OpenError};
 pub use found::{Found, FoundPool, Member, PoolState, find, member_on};
+pub use lacking::lacking_of;
 pub use open::{OpenOptions, Spa, packed_list};
 pub(crate) use open::{checkpoint_of, mapping};
 pub use zfs_store::label::apart::{ApartError, clear as clear_labels};
