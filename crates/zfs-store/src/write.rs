@@ -510,9 +510,10 @@ impl Writer {
         self.0.not_held.get()
     }
 
-    /// A place on a removed vdev is named by nobody any more, though its bytes are. Says whether it can be one.
-    pub fn set_obsolete(&self, dva: &Dva) -> bool {
-        self.space(|space| self.0.frees.set_obsolete(space, dva))
+    /// A place on a removed vdev is named by nobody any more, though its bytes are. Of one that is none nothing is said: what
+    /// comes of that is a mapping that stays longer than it need.
+    pub fn set_obsolete(&self, dva: &Dva) {
+        self.space(|space| self.0.frees.set_obsolete(space, dva));
     }
 
     /// What nobody names any more, by removed vdev, which whoever asks writes down.

@@ -92,13 +92,11 @@ impl Frees {
         obsolete.entry(part.vdev).or_default().insert(part.offset..part.offset + part.len);
     }
 
-    /// A place is named by nobody any more, though its bytes are. Says whether it is on a removed vdev.
-    pub(super) fn set_obsolete(&self, space: &Allocator, dva: &Dva) -> bool {
-        let is_moved = self.moved(space, dva).is_some();
-        if is_moved {
+    /// A place is named by nobody any more, though its bytes are, if it is on a removed vdev.
+    pub(super) fn set_obsolete(&self, space: &Allocator, dva: &Dva) {
+        if self.moved(space, dva).is_some() {
             self.note(&piece(dva));
         }
-        is_moved
     }
 
     /// What nobody names any more, by removed vdev.

@@ -33,7 +33,7 @@ use crate::dmu::Objset;
 use crate::dsl::features;
 use crate::dsl::make::Maker;
 use crate::dsl::moved_off::FEATURE;
-use crate::error::{Problem, ZfsError};
+use crate::error::ZfsError;
 use crate::zap::{Zap, table};
 use zfs_format::block_pointer::BlockPointer;
 use zfs_format::pool_directory::{self, top_vdev};
@@ -110,7 +110,7 @@ pub(super) async fn write(
 /// Takes so many places off the pool's list, which are obsolete from here on; says how many more may be taken.
 ///
 /// # Errors
-/// What is needed can't be had, or the list names what is on no removed vdev.
+/// What is needed can't be had.
 pub(super) async fn advance(
     maker: &Maker<'_>,
     writer: &Writer,
@@ -120,14 +120,10 @@ pub(super) async fn advance(
     let number = Zap::open(directory.clone()).await?.number(pool_directory::OBSOLETE_BPOBJ).await?;
     let Some(number) = number.filter(|_| left > 0) else { return Ok(left) };
     let list = maker.mos.dnode(number).await?;
-    let mut fits = true;
     let each = &mut |pointer: &BlockPointer| {
-        fits &= pointer.dvas().all(|place| writer.set_obsolete(&place));
+        pointer.dvas().for_each(|place| writer.set_obsolete(&place));
     };
     let drained = maker.drain(&list, left, writer.tree(), each).await?;
-    if !fits {
-        return Err(list.problem(Problem::Entry("of a place on a removed vdev")));
-    }
     if drained.left > 0 {
         table::remove(maker.mos, &directory, pool_directory::OBSOLETE_BPOBJ).await?;
         maker.free_lists(number).await?;

@@ -17,6 +17,7 @@ use zfs::spa::Spa;
 use zfs::spa::config::LabelState;
 use zfs::spa::live::Live;
 use zfs::zap::Zap;
+use zfs_format::dsl::dataset::fields;
 use zfs_format::pool_directory;
 use zfs_format::vdev::VdevKind;
 
@@ -54,6 +55,20 @@ async fn is_condensing(spa: &Spa) -> bool {
     directory.get(pool_directory::CONDENSING.as_bytes()).await.expect("read").is_some()
 }
 
+/// Datasets and snapshots that have a list of what they moved off.
+async fn lists(spa: &Spa) -> usize {
+    let (dsl, mut count) = (spa.dsl(), 0);
+    for directory in dsl.below(dsl.root().await.expect("read")).await.expect("read") {
+        let head = dsl.head(&directory).await.expect("read").expect("it has one");
+        let snapshots = dsl.snapshots(&head).await.expect("read");
+        for dataset in [head].into_iter().chain(snapshots) {
+            let Some(own) = dataset.fields else { continue };
+            count += usize::from(own.number(fields::REMAP_DEADLIST).await.expect("read").is_some());
+        }
+    }
+    count
+}
+
 /// Spindle writes a file, does away with some and with a snapshot; says whether a mapping was being condensed.
 fn written(folder: &Path, name: &str, seed: u64, gone: &[&str], snapshot: &str) -> bool {
     let disks = DISKS.iter().map(|disk| fixtures::Disk::of_file(&folder.join(disk)).device());
@@ -67,6 +82,7 @@ fn written(folder: &Path, name: &str, seed: u64, gone: &[&str], snapshot: &str) 
         let kinds = spa.vdevs().children.iter().filter(|top| !top.is_there()).count();
         let holes = spa.vdevs().children.iter().filter(|top| top.kind == VdevKind::Hole).count();
         assert_eq!((kinds, holes), (4, 1), "{:?}", spa.vdevs());
+        assert!(lists(&spa).await > 0, "places were moved off");
         let condensing = is_condensing(&spa).await;
         let live = Live::open(spa, &fresh).await.expect("it opens for writing");
         let node = live.spa().catalog(0).await.expect("read").root().await.expect("it is there");
