@@ -561,7 +561,7 @@ async fn moved_off(live: &Live, places: &[(Dva, u64)]) {
 }
 
 /// How many of the gaps are said to be obsolete.
-async fn said(spa: &Spa, gaps: &Gaps) -> Vec<bool> {
+async fn said(spa: &Spa, gaps: &[Dva]) -> Vec<bool> {
     let claims = super::stock::claimed(spa, "moved off").await;
     let wrong = spa.miscounted(&claims).await.expect("they are counted");
     let is_wrong = |gap: &Dva| wrong.iter().any(|one| one.entry.start == gap.offset());
@@ -570,8 +570,8 @@ async fn said(spa: &Spa, gaps: &Gaps) -> Vec<bool> {
 }
 
 /// Snapshots go in an order, of which each names some places that those after it have moved off.
-fn moved_off_in(order: [usize; 3], base: &Rig, gaps: &Gaps) {
-    let (rig, gaps) = (base.fork(), gaps.clone());
+fn moved_off_in(order: [usize; 3], base: &Rig, gaps: &[Dva]) {
+    let (rig, gaps) = (base.fork(), gaps.to_vec());
     rig.with(async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
         let live = Live::open(spa, &fresh).await.expect("it opens for writing");
         let head = number(&live, "tank").await;
