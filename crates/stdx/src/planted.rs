@@ -41,6 +41,7 @@ const LABELS: Test = campaign("cuts::many_cuts_while_labels_are_written");
 const CHECKPOINTS: Test = created("checkpoints::what_a_checkpoint_has");
 const CHECKPOINTS_CUT: Test = created("checkpoints::a_cut_while_a_pool_is_taken_back");
 const CLONES: Test = created("cloned::");
+const REMOVED: Test = created("removed::what_lay_on_a_removed_vdev");
 const REWOUND: Test = created("rewound::");
 const POINTERS: Test = created("pointers::");
 const DATASETS: Test = created("datasets::datasets_in_random_order");
@@ -112,6 +113,12 @@ bugs! {
     OlderRewritten, "older-rewritten", CUTS;
     /// Now and then a piece of a gang that is freed is not.
     PieceLeaked, "piece-leaked", created("gangs::");
+    /// Now and then a block on a removed vdev is freed, and one of the pieces that it lies in now is not.
+    MovedPieceLeaked, "moved-piece-leaked", REMOVED;
+    /// Now and then nothing is said of what nobody names any more on a removed vdev.
+    ObsoleteNotNoted, "obsolete-not-noted", REMOVED;
+    /// A snapshot goes, and what its dataset had moved off a removed vdev stays named there for good.
+    MovedOffForgotten, "moved-off-forgotten", created("removed::what_was_moved_off");
     /// A block that was written early and overtaken is taken for what is there.
     EarlyOvertaken, "early-overtaken", created("indirect::");
     /// A record whose block was torn by the power cut is replayed.

@@ -17,6 +17,8 @@
 //! devices: [`Writer::free`] puts it aside, and [`Writer::free_aside`] frees header and pieces, before space maps are written. Of
 //! one whose header can't be read only the header is freed.
 //!
+//! **What lies on a removed vdev** is freed where it lies now (`removed`).
+//!
 //! What it doesn't do: gangs of encrypted blocks.
 //!
 //! Source: OpenZFS, `zio.c` (`zio_write_compress`, `zio_dva_allocate`, `zio_write_gang_block`, `zio_free_gang`), `metaslab.c`
@@ -25,9 +27,11 @@
 mod again;
 mod gang;
 mod pace;
+mod removed;
 
 use self::again::Puts;
 use self::gang::{For, Part};
+use self::removed::Frees;
 use crate::alloc::{Allocator, Class, Clones, Lowered};
 use crate::error::BlockErrorKind;
 use crate::scrub;
@@ -41,6 +45,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::pin::Pin;
 use std::rc::Rc;
+use stdx::RangeSet;
 use stdx::planted::{self, Bug};
 use zfs_format::Endian;
 use zfs_format::block_pointer::{BlockPointer, Dva, Kind};
@@ -100,6 +105,7 @@ struct Shared {
     forced: Cell<Option<Forced>>,
     not_held: Cell<Option<Dva>>,
     clones: RefCell<Clones>,
+    frees: Frees,
     puts: Puts,
 }
 
@@ -120,11 +126,21 @@ impl Writer {
     pub fn new(rt: &Rt, tree: Rc<Tree>, allocator: Allocator, salt: Option<Salt>) -> Writer {
         let (allocator, salt) = (RefCell::new(allocator), Cell::new(salt));
         let (gangs, aside, forced, not_held, clones) = Default::default();
-        let puts = Puts::new(rt, &tree);
+        let (frees, puts) = (Frees::new(&tree), Puts::new(rt, &tree));
         let rt = rt.clone();
-        let shared =
-            Shared { rt, tree, allocator, salt, gangs, aside, forced, not_held, clones, puts };
-        Writer(Rc::new(shared))
+        Writer(Rc::new(Shared {
+            rt,
+            tree,
+            allocator,
+            salt,
+            gangs,
+            aside,
+            forced,
+            not_held,
+            clones,
+            frees,
+            puts,
+        }))
     }
 
     /// From here on each n-th of all blocks that are so long is written as a gang, and of their pieces: for tests.
@@ -432,7 +448,11 @@ impl Writer {
             false => *dva,
             true => {
                 let header = HEADER_BYTES as u64;
-                let len = self.0.tree.allocated_on(dva.vdev(), header, birth).unwrap_or(header);
+                let (tree, vdev) = (&self.0.tree, dva.vdev());
+                // On a removed vdev it took whole sectors.
+                let sector = 1 << tree.ashift(vdev).unwrap_or(0);
+                let len = tree.allocated_on(vdev, header, birth);
+                let len = len.unwrap_or(header.next_multiple_of(sector));
                 Dva::new(dva.vdev(), dva.offset(), len, false)
             }
         }
@@ -479,7 +499,7 @@ impl Writer {
 
     /// Frees a place. A damaged block's may lie in each other, so that each is looked at when its turn comes.
     fn free_place(&self, dva: &Dva, birth: u64) {
-        if !self.space(|space| space.try_free(dva, birth)) {
+        if !self.space(|space| self.0.frees.try_free(space, dva, birth)) {
             self.note_not_held(*dva);
         }
     }
@@ -493,6 +513,17 @@ impl Writer {
     /// is not to be committed.
     pub fn not_held(&self) -> Option<Dva> {
         self.0.not_held.get()
+    }
+
+    /// A place on a removed vdev is named by nobody any more, though its bytes are. Of one that is none nothing is said: what
+    /// comes of that is a mapping that stays longer than it need.
+    pub fn set_obsolete(&self, dva: &Dva) {
+        self.space(|space| self.0.frees.set_obsolete(space, dva));
+    }
+
+    /// What nobody names any more, by removed vdev, which whoever asks writes down.
+    pub fn take_obsolete(&self) -> BTreeMap<u32, RangeSet> {
+        self.0.frees.take_obsolete()
     }
 
     /// Frees a block with the group that syncs, or the next: for who isn't syncing.
@@ -530,6 +561,7 @@ impl Writer {
     /// A group is in the pool: what it freed can be used in time, and what it wrote is written.
     pub fn done(&self, txg: u64) {
         self.0.gangs.borrow_mut().retain(|_, (written, _)| *written > txg);
+        assert!(self.0.frees.is_at_rest(), "what is obsolete is written down");
         let rates = self.0.puts.rates();
         self.space(|space| {
             space.done(txg);
@@ -560,7 +592,7 @@ impl Writer {
             return false;
         }
         let places = self.own_places(pointer);
-        self.space(|space| places.iter().all(|dva| space.holds(dva)))
+        self.space(|space| places.iter().all(|dva| self.0.frees.holds(space, dva)))
     }
 }
 

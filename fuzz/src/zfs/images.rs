@@ -12,7 +12,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 /// Small pools of one disk, which between them have each kind of object.
-pub const POOLS: [&str; 12] = [
+pub const POOLS: [&str; 13] = [
     "names-quotas",
     "version28",
     "zil",
@@ -25,6 +25,8 @@ pub const POOLS: [&str; 12] = [
     "bigdir",
     "recordsize",
     "streams",
+    // Two others were removed.
+    "removed-vdev",
 ];
 
 /// A disk's bytes.
@@ -54,9 +56,10 @@ impl Image {
     }
 }
 
-/// The first disk of a pool; of a disk with partitions the first partition, as ZFS lays out whole disks.
+/// The last disk of a pool, for those before it were removed; of a disk with partitions the first partition, as ZFS lays out whole
+/// disks.
 fn unpack(folder: &Path, name: &str) -> Image {
-    let disk = disks(folder, name).into_iter().next().expect("a fixture has disks");
+    let disk = disks(folder, name).pop().expect("a fixture has disks");
     Image(disk.first_partition())
 }
 

@@ -191,8 +191,9 @@ async fn is_sound(spa: &Spa) -> bool {
             return false;
         }
     }
+    let Ok(miscounted) = spa.miscounted(&claims).await else { return false };
     let left: u64 = claims.left().map(|(_, left)| left.allocated()).sum();
-    scrubbed.is_whole() && claims.fault_count == 0 && left == 0
+    miscounted.is_empty() && scrubbed.is_whole() && claims.fault_count == 0 && left == 0
 }
 
 async fn write_all(rt: &Rt, disk: &Rc<MemoryDevice>, deeds: Deeds, is_changed: bool) {

@@ -5,8 +5,8 @@ use ::zfs::ZfsError;
 use ::zfs::dsl::catalog::Node;
 use ::zfs::spa::datasets::SNAPSHOT_BLOCKS;
 use ::zfs::spa::datasets::limits::check_properties;
+use ::zfs::spa::datasets::reserve::Spares;
 use ::zfs::spa::live::{Live, LiveError};
-use ::zfs::spa::room::Spares;
 use std::rc::Rc;
 use zfs_format::zap::leaf::LeafValue;
 

@@ -12,7 +12,7 @@ use lab::report;
 use lab::run::{self, Ended, RunError, RunOptions};
 use lab::study::{Options, Study};
 use lab::target::StopFlag;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use targets::Leave;
 
@@ -237,6 +237,7 @@ fn run_study(arguments: &RunArguments) -> Result<(), Failure> {
     if !kept.is_empty() {
         say(&format!("{}: {} runs were done before", study.name, kept.len()));
     }
+    let kept_cells: BTreeSet<String> = kept.iter().map(|run| run.cell.clone()).collect();
     if !target.simulated() {
         say_what_is_measured(&target.machine());
     }
@@ -273,7 +274,14 @@ fn run_study(arguments: &RunArguments) -> Result<(), Failure> {
         let failure = failure(error);
         return Err(failure.and_do(&mend));
     }
-    keeper.discard();
+    let of_others = |cell: &&String| !results.cells.iter().any(|of| of.id == **cell);
+    match kept_cells.iter().filter(of_others).count() {
+        0 => keeper.discard(),
+        others => say(&format!(
+            "done runs of {others} cells more stay kept in {}: the same command with --resume and without --only goes on with them",
+            dir.display()
+        )),
+    }
     let not_put_back = targets::not_put_back();
     not_put_back.iter().for_each(|error| say(&format!("spindle: {error}")));
     if !not_put_back.is_empty() {

@@ -361,7 +361,7 @@ impl Scan {
         if leaves(&standing.health) > 1 {
             vdevs(out, depth + 1, standing);
         }
-        let lacking = found.lacking();
+        let lacking = standing.lacking(found);
         for lack in &lacking {
             out.line(depth + 1, &printable::line(lack));
         }
@@ -388,7 +388,7 @@ impl Scan {
                 "destroyed": found.state == PoolState::Destroyed,
                 "held_by": standing.holder.as_ref().map(|holder| holder.process),
                 "devices": standing.devices.values().collect::<Vec<_>>(),
-                "lacking": found.lacking(),
+                "lacking": standing.lacking(found),
                 "next": standing.is_readable().then(|| format!("{} zfs list -r {}", self.command, quoted(&found.name))),
             })
         });

@@ -6,6 +6,7 @@
 
 use fixtures::extent::by_extent;
 use serde_json::Value;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -173,6 +174,25 @@ fn ctrl_c_keeps_what_is_done_and_resume_goes_on_with_it() {
         let read = |out: &str| std::fs::read(dir.path().join(out).join(file)).expect(file);
         assert!(read("cut") == read("whole"), "{file} differs");
     }
+}
+
+#[test]
+fn going_on_with_some_cells_keeps_the_runs_of_the_others() {
+    let dir = place(many_runs);
+    let run = ["lab", "run", "s.toml", "--out", "cut", "--jobs", "1"];
+    assert_eq!(interrupted(dir.path(), &run).status.code(), Some(130));
+    let kept = || {
+        let text = std::fs::read_to_string(dir.path().join("cut/runs.jsonl")).expect("it is kept");
+        text.lines().count()
+    };
+    let before = kept();
+    let output = spindle(dir.path(), &[&run[..], &["--resume", "--only", "disk"]].concat());
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && errors.contains("stay kept in cut"), "{errors}");
+    assert!(kept() > before, "those of the cells that were run, too");
+    printed(dir.path(), &[&run[..], &["--resume"]].concat());
+    printed(dir.path(), &["lab", "run", "s.toml", "--out", "whole"]);
+    assert_eq!(written(dir.path(), "cut"), written(dir.path(), "whole"));
 }
 
 /// The whole result stays until the new one is whole, and a part of it does not take its place by `--resume` either.
@@ -484,6 +504,35 @@ fn an_interrupted_fio_says_that_its_figures_are_no_result() {
     assert!(errors.contains("there is no result (figures above"), "{errors}");
     assert!(!errors.contains("there are no figures"), "{errors}");
     assert!(!dir.path().join("out").exists());
+}
+
+#[test]
+fn a_tool_that_is_interrupted_tells_of_the_repeats_that_are_done() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let files = dir.path().join("files");
+    std::fs::create_dir(&files).expect("a folder");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_spindle"))
+        .args(["lab", "smallfiles", "-d", "files", "-n", "40", "--repeats", "500", "--out", "out"])
+        .current_dir(dir.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let mut lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
+    // Some repeats' tables.
+    let seen = lines.by_ref().take(40).count();
+    assert_eq!(seen, 40);
+    let id = child.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &id]).status().expect("kill").success());
+    let rest: Vec<String> = lines.map_while(Result::ok).collect();
+    let output = child.wait_with_output().expect("it ends");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{errors}");
+    assert!(errors.contains("of 500 repeats: the result is of these"), "{errors}");
+    assert!(rest.iter().any(|line| line.contains("PARTIAL")), "{rest:?}");
+    let part = written(dir.path(), "out");
+    let done = part["partial"]["done"].as_u64().expect("how many are done");
+    assert!((1..500).contains(&done) && part["partial"]["total"] == 500, "{}", part["partial"]);
 }
 
 #[test]

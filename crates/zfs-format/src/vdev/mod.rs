@@ -359,6 +359,11 @@ impl Vdev {
         matches!(self.kind, Disk | File | DraidSpare | L2cache)
     }
 
+    /// Whether a top-level vdev is there: not one that was removed, nor a number that none has.
+    pub fn is_there(&self) -> bool {
+        !matches!(self.kind, VdevKind::Indirect(_) | VdevKind::Hole | VdevKind::Missing)
+    }
+
     /// The leaves below, from left to right.
     pub fn leaves(&self) -> Vec<&Vdev> {
         if self.is_leaf() {

@@ -150,6 +150,21 @@ impl Allocator {
         assert!(before.is_none(), "vdev {vdev} is known already");
     }
 
+    /// Takes a vdev out, with what is allocated on it: for tests, which remove one as OpenZFS does.
+    pub fn take_out(&mut self, vdev: u32) -> Option<Metaslabs> {
+        let Space { mut slabs, states, .. } = self.tops.remove(&vdev)?;
+        for (slab, state) in slabs.slabs_mut().iter_mut().zip(states) {
+            assert!(
+                state.allocating.values().all(RangeSet::is_empty),
+                "nothing is taken there now"
+            );
+            for range in state.freeing.iter() {
+                slab.allocated.remove(range);
+            }
+        }
+        Some(slabs)
+    }
+
     /// A vdev that it knows has so many metaslabs from here on; the new ones are free.
     pub fn expand(&mut self, vdev: u32, many: usize) {
         let Some(space) = self.tops.get_mut(&vdev) else { return };

@@ -45,7 +45,7 @@ impl Metaslabs {
     pub fn of(vdev: &Vdev) -> Result<Option<Metaslabs>, FormatError> {
         let shift = vdev.metaslab_shift.unwrap_or(0);
         let (Some(asize), 1..64) = (vdev.asize, shift) else { return Ok(None) };
-        if matches!(vdev.kind, VdevKind::Indirect(_) | VdevKind::Hole | VdevKind::Missing) {
+        if !vdev.is_there() {
             return Ok(None);
         }
         let many = asize >> shift;

@@ -88,8 +88,10 @@ impl Builder<'_> {
     pub(super) fn top(mut self, config: &Vdev) -> Result<Top, TreeError> {
         let node = self.node(config, config)?;
         let ashift = match &node {
-            // Pointers into a removed vdev are in its own sectors, which may not be stated any more.
-            Node::Indirect(_) | Node::Nothing => *ASHIFTS.start() as u32,
+            // Its own sectors may not be stated any more: there they are the least that there are.
+            Node::Indirect(_) | Node::Nothing => {
+                self.ashift(config).unwrap_or(*ASHIFTS.start() as u32)
+            }
             _ => self.ashift(config)?,
         };
         let (leaves, spares) = (self.leaves, self.spares);

@@ -23,7 +23,7 @@
 //! | mirror, one leaf | `mirror` | `read::mirror` | `verify::mirror` | `write::mirror` |
 //! | raidz | `raidz`, `striped` | `read::raidz` | `verify::raidz` | `write::raidz` |
 //! | dRAID | `draid`, `striped` | `read::raidz` | `verify::raidz` | `write::raidz` |
-//! | removed | `indirect` | `read::indirect` | `verify::indirect` | never |
+//! | removed | `indirect`, [`moved`] | `read::indirect` | `verify::indirect` | never |
 //!
 //! A leaf that fails is looked at by `probe`; what happens when too many do, [`suspend`] says.
 //!
@@ -46,6 +46,7 @@ mod indirect;
 mod label_io;
 mod leaf;
 mod mirror;
+pub mod moved;
 mod probe;
 mod queue;
 pub mod raidz;

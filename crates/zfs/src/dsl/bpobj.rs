@@ -23,6 +23,8 @@ use zfs_store::Tree;
 
 /// Pointers of a list that is copied when it joins another: a block of them.
 const COPIED_MAX: u64 = 1024;
+/// Pointers of a list that are taken off it at a time.
+const DRAINED_MAX: u64 = 1 << 13;
 /// The feature of the list that stands for all empty ones.
 const EMPTY: &str = "empty_bpobj";
 /// Lists in a list, as a bound on damaged pools.
@@ -69,6 +71,15 @@ impl Sums {
         add(&mut self.compressed, other.compressed);
         add(&mut self.uncompressed, other.uncompressed);
     }
+}
+
+/// What was taken off a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Drained {
+    /// The blocks of it.
+    pub sums: Sums,
+    /// How many more might have been taken; 0 where there may be some left.
+    pub left: u64,
 }
 
 /// What a list says of a block.
@@ -329,6 +340,85 @@ impl Maker<'_> {
             self.free_object(&object).await?;
         }
         Ok(())
+    }
+
+    /// Takes pointers off the end of a list and of those in it, until so many are taken, and says each.
+    ///
+    /// # Errors
+    /// What is needed can't be had.
+    pub async fn drain(
+        &self,
+        list: &Dnode,
+        mut left: u64,
+        tree: &Tree,
+        each: &mut dyn FnMut(&BlockPointer),
+    ) -> Result<Drained, ZfsError> {
+        let mut whole = header(list)?;
+        let mut taken = Sums::default();
+        while left > 0 {
+            if whole.pointers > 0 {
+                let (sums, many) = self.drain_end(list, &mut whole, left, tree, each).await?;
+                taken.add(sums, 1);
+                left -= many.min(left);
+                continue;
+            }
+            let Some(last) = self.last_list(&whole).await? else { break };
+            if last == list.number() {
+                return Err(list.problem(Problem::Circle));
+            }
+            let inner = self.mos.dnode(last).await?;
+            let mut own = header(&inner)?;
+            // Lists in it come before it.
+            let (lists, _) = self.take_lists(&mut own).await?;
+            if !lists.is_empty() {
+                self.set_header(&inner, &own).await?;
+                whole.sub_object_count -= 1;
+                let all: Vec<u64> = lists.into_iter().chain([last]).collect();
+                self.add_lists(&mut whole, &all).await?;
+                continue;
+            }
+            let (sums, many) = self.drain_end(&inner, &mut own, left, tree, each).await?;
+            taken.add(sums, 1);
+            count(&mut whole, sums, -1);
+            left -= many.min(left);
+            if own.pointers == 0 {
+                self.free_object(&inner).await?;
+                whole.sub_object_count -= 1;
+            }
+        }
+        self.set_header(list, &whole).await?;
+        Ok(Drained { sums: taken, left })
+    }
+
+    /// The same of the last pointers of a list itself.
+    async fn drain_end(
+        &self,
+        list: &Dnode,
+        state: &mut BpObj,
+        left: u64,
+        tree: &Tree,
+        each: &mut dyn FnMut(&BlockPointer),
+    ) -> Result<(Sums, u64), ZfsError> {
+        let many = state.pointers.min(left).min(DRAINED_MAX);
+        let from = state.pointers - many;
+        let mut sums = Sums::default();
+        for pointer in &pointers(list, from, many).await? {
+            sums.add(Sums::of(tree, pointer), 1);
+            each(pointer);
+        }
+        let bytes = BlockPointer::BYTES as u64;
+        let gone = from * bytes..state.pointers * bytes;
+        state.pointers = from;
+        count(state, sums, -1);
+        self.mos
+            .change(|tx| {
+                list.plan_zero(gone.clone())?;
+                list.zero(tx, gone.clone());
+                Ok(())
+            })
+            .await?;
+        self.set_header(list, state).await?;
+        Ok((sums, many))
     }
 
     /// The list that stands for all empty ones.

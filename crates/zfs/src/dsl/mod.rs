@@ -22,6 +22,7 @@ pub mod dependents;
 pub mod features;
 pub mod livelist;
 pub mod make;
+pub mod moved_off;
 pub mod name;
 pub mod property;
 pub mod space;

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! A deduplicated or cloned block is claimed by each of its pointers; what was claimed before is summed up as shared, if
-//! such a block may be. Places on a removed vdev are claimed where they lie now. Of a gang the headers are
+//! such a block may be. Places on a removed vdev are claimed where they lie now; what blocks name there is put down, for whoever asks
+//! what of its mapping nobody needs ([`obsolete`](super::obsolete)). Of a gang the headers are
 //! claimed and each piece: a header takes what the gang's place counts more than the pieces' together.
 //!
 //! While a vdev is being removed no pointer leads yet to what was copied off it. What of it is still allocated claims its
@@ -26,9 +27,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use stdx::RangeSet;
 use zfs_format::block_pointer::{BlockPointer, Kind};
 use zfs_format::space_map::Change;
+use zfs_format::vdev::Vdev;
 use zfs_format::vdev::indirect::MappingEntry;
-use zfs_format::vdev::{Vdev, VdevKind};
 use zfs_store::alloc::{Metaslabs, SECTOR_SHIFT, Stretch, each_stretch};
+use zfs_store::vdev::moved::Piece;
 
 /// The mapping of a vdev that is being removed, among what its configuration says.
 const MAPPING: &str = "com.delphix:indirect_object";
@@ -87,6 +89,8 @@ pub struct Claims {
     pub cloned: u64,
     /// Cloned blocks that were claimed before.
     pub cloned_blocks: u64,
+    /// Of removed vdevs what blocks name.
+    pub named: BTreeMap<u32, RangeSet>,
     /// What can't be, as far as it is kept.
     pub faults: Vec<Fault>,
     /// How many there are.
@@ -159,11 +163,16 @@ impl Claims {
                     |piece: &BlockPointer| piece.dvas().nth(copy).map_or(0, |dva| dva.allocated());
                 let below = pieces.iter().map(within).fold(0, u64::saturating_add);
                 let len = dva.allocated().saturating_sub(below);
-                let places = spa.tree().places(dva.vdev(), dva.offset(), len);
-                for (vdev, offset, len) in places.map_err(wrong)? {
-                    let again = self.claim_at(visited, vdev, offset, len);
+                let named = Piece { vdev: dva.vdev(), offset: dva.offset(), len };
+                let moved = spa.tree().moved(named).map_err(wrong)?;
+                for part in moved.there {
+                    let again = self.claim_at(visited, part.vdev, part.offset, part.len);
                     before += again.bytes;
                     is_new |= again.is_new;
+                }
+                for part in moved.removed {
+                    let named = self.named.entry(part.vdev).or_default();
+                    named.insert(part.offset..part.offset + part.len);
                 }
             }
             open.extend(pieces.into_iter().map(|piece| (piece, depth + 1)));
@@ -240,6 +249,7 @@ impl Spa {
             deduplicated_blocks: 0,
             cloned: 0,
             cloned_blocks: 0,
+            named: BTreeMap::new(),
             faults: Vec::new(),
             fault_count: 0,
             clones: self.has_feature("com.fudosecurity:block_cloning"),
@@ -276,7 +286,7 @@ impl Spa {
 
     async fn load_vdev(&self, vdev: &Vdev, claims: &mut Claims) -> Result<(), ZfsError> {
         let Ok(id) = u32::try_from(vdev.id) else { return Ok(()) };
-        if matches!(vdev.kind, VdevKind::Indirect(_) | VdevKind::Hole | VdevKind::Missing) {
+        if !vdev.is_there() {
             return Ok(());
         }
         let Some(allocated) = self.metaslabs(vdev).await? else { return Ok(()) };

@@ -7,6 +7,7 @@
 //!   space      what vdevs hold, and what is allocated   sharing    what deduplication and cloning save
 //!   state      scans, removals, checkpoints, errors     history    who did what, and when
 //!   property   the pool's properties, each as text         accounts   who takes what of a file system
+//!   obsolete   what of removed vdevs nobody names, and is counted so
 //! ```
 //!
 //! Nothing here changes a pool or is needed to open one; the life of a pool is [`spa`](crate::spa).
@@ -15,6 +16,7 @@ pub mod accounts;
 pub mod claims;
 pub mod count;
 pub mod history;
+pub mod obsolete;
 pub mod property;
 pub mod scrub;
 pub mod sharing;

@@ -141,7 +141,7 @@ impl Spa {
     pub async fn classified(&self) -> Result<Vdev, ZfsError> {
         let mut root = (*self.vdevs()).clone();
         for top in &mut root.children {
-            if top.allocation_bias.is_some() {
+            if top.allocation_bias.is_some() || !top.is_there() {
                 continue;
             }
             if let Some(zap) = self.top_zap(top).await?

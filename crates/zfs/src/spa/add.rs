@@ -22,7 +22,7 @@ use async_recursion::async_recursion as boxed;
 use rt::DeviceRef;
 use std::collections::BTreeMap;
 use zfs_format::pool_directory;
-use zfs_format::vdev::Vdev;
+use zfs_format::vdev::{Vdev, VdevKind};
 use zfs_store::TreeError;
 use zfs_store::alloc::{Class, Metaslabs};
 use zfs_store::label::apart::{self, ApartError};
@@ -58,6 +58,11 @@ pub enum AddError {
     /// The pool lacks the feature that a dRAID needs.
     #[error("a draid vdev needs feature@draid, which the pool does not have enabled")]
     Draid,
+    /// Where a vdev was removed no raidz and no dRAID comes, in OpenZFS's words.
+    #[error(
+        "invalid config; a pool with removing/removed vdevs does not support adding raidz or dRAID vdevs"
+    )]
+    Removed,
     /// The pool can't be written.
     #[error(transparent)]
     Live(#[from] LiveError),
@@ -76,7 +81,9 @@ impl Live {
     ) -> Result<(), AddError> {
         let one = self.alone().await;
         let NewVdevs { mut tops, mut spares, cache } = new;
-        let first = self.syncer().config().root.children.len() as u64;
+        let known = self.syncer().config().root.children;
+        // A number that none has any more is given to nobody: logs of space maps may speak of who had it.
+        let first = known.len() as u64;
         for (top, id) in tops.iter_mut().zip(first..) {
             top.id = id;
             top.metaslab_shift = Some(metaslab_shift(top.asize.unwrap_or(0)));
@@ -88,6 +95,12 @@ impl Live {
         }
         if draids > 0 && !self.spa().has_feature(DRAID_ON_DISK) {
             return Err(AddError::Draid);
+        }
+        let is_striped = |top: &Vdev| matches!(top.kind, VdevKind::Raidz(_) | VdevKind::Draid(_));
+        if known.iter().any(|top| matches!(top.kind, VdevKind::Indirect(_)))
+            && tops.iter().any(is_striped)
+        {
+            return Err(AddError::Removed);
         }
         spares.extend(vdevs::spare_space(&tops, self.fresh()));
         for leaf in tops.iter().flat_map(Vdev::leaves) {

@@ -18,8 +18,9 @@
 //!
 //! Source: OpenZFS, `txg.c`.
 
+use super::datasets::reserve::Spares;
 use super::live::{Live, LiveError};
-use super::room::{self, Spares};
+use super::room;
 use crate::error::ZfsError;
 use futures_util::future::{Either, select};
 use std::future::Future;

@@ -31,6 +31,7 @@ use super::events::{Happening, Told};
 use super::kept;
 use super::maps::MapForm;
 use super::mmp::Mmp;
+use super::obsolete;
 use super::slab_maps::{Group, SlabMaps};
 use crate::dmu::{Books, Dnode, Objset, Policy, SyncContext, TxGroups};
 use crate::dsl::books::DatasetBooks;
@@ -231,8 +232,9 @@ impl Syncer {
     /// The pool has logs of space maps from here on; these, if it had some.
     pub(super) fn write_map_logs(&self, loaded: Option<Unflushed>) {
         // Pools older than 2016 may have vdevs without tables of their own, where numbers would stand.
-        let tops = &self.config.borrow().root.children;
-        let has_tables = tops.iter().all(|top| kept::table_of(top).is_some());
+        let config = self.config.borrow();
+        let mut tops = config.root.children.iter().filter(|top| top.is_there());
+        let has_tables = tops.all(|top| kept::table_of(top).is_some());
         if loaded.is_some() || has_tables {
             self.maps.write_logs(loaded);
         }
@@ -598,7 +600,9 @@ impl Syncer {
         let tops = self.config.borrow().root.children.clone();
         let group = Group { maker: &maker, writer: &self.writer, tops: &tops, pass };
         self.maps.write(group).await?;
-        kept::write(&self.mos, &self.writer, &tops, self.maps.form(), group.number()).await
+        let (form, group) = (self.maps.form(), group.number());
+        kept::write(&self.mos, &self.writer, &tops, form, group).await?;
+        obsolete::write(&self.mos, &self.writer, &tops, form, group).await
     }
 }
 

@@ -63,6 +63,17 @@ impl PoolConfig {
         list
     }
 
+    /// How many top-level vdevs there are, and which numbers none has any more: a label has the tree of its own alone.
+    fn set_tops(&self, list: &mut NvList) {
+        let tops = &self.root.children;
+        let holes = tops.iter().filter(|top| top.kind == VdevKind::Hole).map(|top| top.id);
+        let holes: Vec<u64> = holes.collect();
+        if !holes.is_empty() {
+            list.set("hole_array", Value::Uint64Array(holes));
+        }
+        list.set("vdev_children", Value::Uint64(tops.len() as u64));
+    }
+
     fn features(&self) -> NvList {
         let mut features = NvList::default();
         for name in &self.features_for_read {
@@ -75,7 +86,7 @@ impl PoolConfig {
     pub fn for_mos(&self, txg: u64) -> NvList {
         let mut list = self.head(txg);
         list.set("com.delphix:has_per_vdev_zaps", Value::Boolean);
-        list.set("vdev_children", Value::Uint64(self.root.children.len() as u64));
+        self.set_tops(&mut list);
         list.set("vdev_tree", Value::NvList(self.root.to_list()));
         list.set("features_for_read", Value::NvList(self.features()));
         list
@@ -88,7 +99,7 @@ impl PoolConfig {
         let mut list = self.head(txg);
         list.set("top_guid", Value::Uint64(top.guid));
         list.set("guid", Value::Uint64(leaf));
-        list.set("vdev_children", Value::Uint64(self.root.children.len() as u64));
+        self.set_tops(&mut list);
         list.set("vdev_tree", Value::NvList(top.to_list()));
         list.set("features_for_read", Value::NvList(self.features()));
         Some(list)

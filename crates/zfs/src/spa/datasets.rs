@@ -5,7 +5,7 @@
 //!
 //! * here: file systems and snapshots made, properties set.
 //! * [`destroy`], [`rollback`], [`rename`], [`clone`], [`promote`], [`holds`], [`bookmarks`]: what their names say.
-//! * [`limits`]: how long names and values may be.
+//! * [`limits`]: how long names and values may be; [`reserve`]: what tasks leave free.
 //!
 //! A task on a dataset that somebody has open asks [`OpenDatasets`]: one that nobody uses is closed, else the task answers
 //! that it is busy.
@@ -22,13 +22,14 @@ pub mod limits;
 pub mod promote;
 mod properties;
 pub mod rename;
+pub mod reserve;
 pub mod rollback;
 
 pub use error::{NameError, TaskError};
 
+use self::reserve::Spares;
 use super::commit::Syncer;
 use super::history::{self, Deed, note};
-use super::room::Spares;
 use crate::dmu::{Dnode, NewObject, Objset, Policy};
 use crate::dsl::deadlist::Deadlist;
 use crate::dsl::features::of_property;
@@ -136,6 +137,17 @@ pub struct Tasks<'a> {
 impl Tasks<'_> {
     pub(super) fn mos(&self) -> &Objset {
         self.maker.mos
+    }
+
+    /// Whether there is room for a task that writes so many blocks of the MOS.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn check_space(&self, spares: Spares, blocks: u64) -> Result<(), TaskError> {
+        match spares.has_room(self.syncer.writer(), blocks) {
+            true => Ok(()),
+            false => Err(TaskError::NoSpace),
+        }
     }
 
     /// A dataset's object and what it says.
@@ -377,6 +389,7 @@ impl Tasks<'_> {
         let bonus = snapshot.encode(Endian::Little);
         let snapshot = mos.make(&new.with_bonus(ObjectType::DSL_DATASET, bonus)).await?;
         maker.copy_features(&dataset, &snapshot).await?;
+        maker.snapshot_moved_off(&dataset, &snapshot).await?;
         self.follows(&head, dataset.number(), snapshot.number()).await?;
         let deadlist = self.next_deadlist(&dataset, &head).await?;
         let (number, txg) = (snapshot.number(), maker.txg);

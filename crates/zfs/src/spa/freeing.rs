@@ -5,6 +5,7 @@
 //!   trees     roots of destroyed file systems and volumes (`bptree_obj`, feature `async_destroy`): freed from the front,
 //!             what is above after what is below; how far it came stands with the root
 //!   livelists of destroyed clones (`com.delphix:deleted_clones`): the oldest list first, each whole in one group
+//!   places on removed vdevs that become obsolete (`obsolete`): they free nothing
 //! ```
 //!
 //! Each group frees [`BLOCKS_MAX`] blocks at the most, before anything else is done in it, so that what a task hands over is
@@ -21,8 +22,9 @@
 //!
 //! Source: OpenZFS, `dsl_scan.c` (`dsl_process_async_destroys`), `bptree.c`, `bpobj.c` (`bpobj_iterate`), `dmu_traverse.c`.
 
+use super::obsolete;
 use crate::dmu::{Dnode, NewObject};
-use crate::dsl::bpobj::{Sums, count, header, pointers};
+use crate::dsl::bpobj::Sums;
 use crate::dsl::deadlist::Deadlist;
 use crate::dsl::livelist::{self, live};
 use crate::dsl::make::Maker;
@@ -36,7 +38,6 @@ use std::cell::Cell;
 use std::rc::Rc;
 use stdx::planted::{self, Bug};
 use zfs_format::block_pointer::BlockPointer;
-use zfs_format::dsl::bpobj::BpObj;
 use zfs_format::dsl::bptree::{BpTree, BpTreeEntry};
 use zfs_format::dsl::scan::ScanBookmark;
 use zfs_format::object_type::{ByteSwap, ObjectType};
@@ -46,8 +47,6 @@ use zfs_store::{ReadBlocks, Writer};
 
 /// Blocks that one group frees: at 128 KiB some 8 GiB, and of space maps' ranges some MiB of memory.
 pub const BLOCKS_MAX: u64 = 1 << 16;
-/// Pointers of a list that are taken off it at a time.
-const POINTERS_MAX: u64 = 1 << 13;
 /// The feature that lets trees wait to be freed.
 const FEATURE: &str = "async_destroy";
 /// Bytes of the blocks of the object with the trees.
@@ -290,6 +289,7 @@ impl Freeing {
         if let Some(clones) = entry(maker, pool_directory::DELETED_CLONES).await? {
             left = free_livelists(maker, writer, &clones, left).await?;
         }
+        left = obsolete::advance(maker, writer, left).await?;
         self.waits.set(left == 0);
         Ok(())
     }
@@ -387,73 +387,10 @@ async fn free_list(
     maker: &Maker<'_>,
     writer: &Writer,
     list: &Dnode,
-    mut left: u64,
-) -> Result<u64, ZfsError> {
-    let mut whole = header(list)?;
-    let mut freed = Sums::default();
-    while left > 0 {
-        if whole.pointers > 0 {
-            let (sums, blocks) = free_end(maker, writer, list, &mut whole, left).await?;
-            freed.add(sums, 1);
-            left -= blocks.min(left);
-            continue;
-        }
-        let Some(last) = maker.last_list(&whole).await? else { break };
-        if last == list.number() {
-            return Err(list.problem(Problem::Circle));
-        }
-        let inner = maker.mos.dnode(last).await?;
-        let mut own = header(&inner)?;
-        // Lists in it come before it.
-        let (lists, _) = maker.take_lists(&mut own).await?;
-        if !lists.is_empty() {
-            maker.set_header(&inner, &own).await?;
-            whole.sub_object_count -= 1;
-            let all: Vec<u64> = lists.into_iter().chain([last]).collect();
-            maker.add_lists(&mut whole, &all).await?;
-            continue;
-        }
-        let (sums, blocks) = free_end(maker, writer, &inner, &mut own, left).await?;
-        freed.add(sums, 1);
-        count(&mut whole, sums, -1);
-        left -= blocks.min(left);
-        if own.pointers == 0 {
-            maker.free_object(&inner).await?;
-            whole.sub_object_count -= 1;
-        }
-    }
-    maker.set_header(list, &whole).await?;
-    take_off(maker, freed).await?;
-    Ok(left)
-}
-
-/// Frees the last pointers of a list itself, and takes them off it.
-async fn free_end(
-    maker: &Maker<'_>,
-    writer: &Writer,
-    list: &Dnode,
-    state: &mut BpObj,
     left: u64,
-) -> Result<(Sums, u64), ZfsError> {
-    let many = state.pointers.min(left).min(POINTERS_MAX);
-    let from = state.pointers - many;
-    let mut sums = Sums::default();
-    for pointer in &pointers(list, from, many).await? {
-        sums.add(Sums::of(writer.tree(), pointer), 1);
-        free(writer, pointer);
-    }
-    let bytes = BlockPointer::BYTES as u64;
-    let gone = from * bytes..state.pointers * bytes;
-    state.pointers = from;
-    count(state, sums, -1);
-    maker
-        .mos
-        .change(|tx| {
-            list.plan_zero(gone.clone())?;
-            list.zero(tx, gone.clone());
-            Ok(())
-        })
-        .await?;
-    maker.set_header(list, state).await?;
-    Ok((sums, many))
+) -> Result<u64, ZfsError> {
+    let each = &mut |pointer: &BlockPointer| free(writer, pointer);
+    let drained = maker.drain(list, left, writer.tree(), each).await?;
+    take_off(maker, drained.sums).await?;
+    Ok(drained.left)
 }

@@ -39,9 +39,19 @@ pub(super) fn lacking<'a>(
     tops: impl Iterator<Item = &'a Vdev>,
     present: &BTreeSet<u64>,
 ) -> Vec<String> {
-    let needed = tops.filter(|top| top.is_log.unwrap_or(0) == 0);
-    let mut said: Vec<String> =
-        needed.filter_map(|top| lack_of(&health::of_vdev(top, present))).collect();
+    let healths: Vec<VdevHealth> = tops.map(|top| health::of_vdev(top, present)).collect();
+    said_of(&healths)
+}
+
+/// The same of a pool that is open, by its root: labels don't say which top-level vdevs were removed, and
+/// [`FoundPool::lacking`] takes those for missing.
+pub fn lacking_of(root: &VdevHealth) -> Vec<String> {
+    said_of(&root.children)
+}
+
+fn said_of(tops: &[VdevHealth]) -> Vec<String> {
+    let needed = tops.iter().filter(|top| top.vdev.is_log.unwrap_or(0) == 0);
+    let mut said: Vec<String> = needed.filter_map(lack_of).collect();
     let more = said.len().saturating_sub(NAMED_MAX);
     said.truncate(NAMED_MAX);
     if more > 0 {

@@ -24,7 +24,6 @@ mod following;
 mod opening;
 mod suspended;
 
-pub use opening::GivenUpLog;
 pub use suspended::ClearError;
 pub use zfs_store::vdev::suspend::Reason;
 
@@ -120,6 +119,17 @@ pub enum LiveError {
     /// It was suspended, and another host took it meanwhile.
     #[error("another host has taken it")]
     Taken,
+}
+
+/// The log of a damaged dataset.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GivenUpLog {
+    /// The dataset.
+    pub name: String,
+    /// Records that were not replayed.
+    pub records: u64,
+    /// Why not.
+    pub error: ZfsError,
 }
 
 /// How a pool is opened for writing.

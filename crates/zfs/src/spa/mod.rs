@@ -16,6 +16,7 @@
 //!   history          what was done to it, written down
 //!   properties       its own properties, set; `enable`: features
 //!   checkpoint       all of it as one group left it, to go back to; `kept`: the space that this keeps
+//!   obsolete         what of removed vdevs nobody names any more, written down
 //!   cloned           blocks that OpenZFS cloned: which pointers to them die, written down
 //!   dtls             which groups each leaf misses, written down
 //!   commit           a transaction group: passes, space maps (`slab_maps`, `maps`), labels (`config`), uberblock
@@ -58,10 +59,11 @@ pub mod maps;
 pub mod mmp;
 pub mod multihost;
 mod noted_errors;
+mod obsolete;
 mod open;
 mod properties;
 pub mod rewind;
-pub mod room;
+mod room;
 mod slab_maps;
 mod space_maps;
 mod vdevs;
@@ -70,6 +72,7 @@ pub mod volumes;
 pub use beat::Room;
 pub use error::{LoadKeyError, OpenError};
 pub use found::{Found, FoundPool, Member, PoolState, find, member_on};
+pub use lacking::lacking_of;
 pub use open::{OpenOptions, Spa, packed_list};
 pub(crate) use open::{checkpoint_of, mapping};
 pub use zfs_store::label::apart::{ApartError, clear as clear_labels};

@@ -8,15 +8,9 @@
 //! What is kept free for one is used for all others ([`dsl::space`](crate::dsl::space)). What is dirty is not in any
 //! directory's books yet, so it is taken off; as many bytes as it may become.
 //!
-//! **Tasks** live on the slop, and leave a share of it alone: all of it what makes something new, half of it what changes something, a
-//! quarter what lets go. So there is always room to destroy something. A group that finds no room can't be committed, and the pool
-//! is not written any more: a task is refused long before.
-//!
-//! Source: OpenZFS, `dsl_pool.c` (`dsl_pool_adjustedsize`), `dsl_dataset.c` (`dsl_dataset_check_quota`), `dsl_synctask.c`
-//! (`dsl_sync_task_sync`).
+//! Source: OpenZFS, `dsl_pool.c` (`dsl_pool_adjustedsize`), `dsl_dataset.c` (`dsl_dataset_check_quota`).
 
 use super::commit::Syncer;
-use super::datasets::{TaskError, Tasks};
 use crate::dsl::space::{available, head_quota, kept_for_head};
 use crate::error::ZfsError;
 use std::cell::RefCell;
@@ -26,35 +20,6 @@ use zfs_format::dsl::dir::DslDir;
 use zfs_format::wire::Record;
 use zfs_store::alloc::Class;
 use zfs_store::slop;
-
-/// Bytes of a block that a task writes to the MOS, with its copies.
-const TASK_BLOCK_BYTES: u64 = 3 * (16 << 10);
-
-/// How much of the slop a task leaves alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Spares {
-    /// What makes something new: all of it.
-    All,
-    /// What changes something: half.
-    Half,
-    /// What lets something go, or says how much may be taken: a quarter.
-    Quarter,
-}
-
-impl Tasks<'_> {
-    /// Whether there is room for a task that writes so many blocks of the MOS.
-    ///
-    /// # Errors
-    /// There is none.
-    pub fn check_space(&self, spares: Spares, blocks: u64) -> Result<(), TaskError> {
-        let left = self.syncer.writer().beyond_slop(spares as u32);
-        match blocks * TASK_BLOCK_BYTES <= left {
-            // With nothing left it is within what it should leave alone.
-            true if left > 0 => Ok(()),
-            _ => Err(TaskError::NoSpace),
-        }
-    }
-}
 
 /// Datasets whose room is remembered.
 const KNOWN_MAX: usize = 4096;

@@ -8,8 +8,9 @@
 //! `dsl_dataset_snapshot_reserve_space`), `dsl_dir.c` (`dsl_dir_set_reservation`, `dsl_dir_set_quota`).
 
 use super::datasets::limits::check_properties;
+use super::datasets::reserve::Spares;
 use super::datasets::{TaskError, Tasks, done};
-use super::room::{self, Spares};
+use super::room;
 use crate::dmu::{Objset, Policy};
 use crate::dsl::bpobj::Sums;
 use crate::dsl::space::{HEAD_QUOTA, HEAD_RESERVATION, Part, available, head_quota, kept_for_head};

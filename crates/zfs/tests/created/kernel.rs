@@ -27,13 +27,31 @@ const FEATURES: &str = "async_destroy empty_bpobj lz4_compress spacemap_histogra
     vdev_zaps_v2 zpool_checkpoint device_removal obsolete_counts block_cloning bookmark_written";
 const DISK_BYTES: u64 = 128 << 20;
 
-fn digest(bytes: &[u8]) -> String {
+pub(super) fn digest(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// The machine, if it is there.
+pub(super) fn oracle() -> Option<PathBuf> {
+    let oracle = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/oracle/oracle");
+    let qemu = Command::new("qemu-system-x86_64").arg("--version").output().is_ok();
+    if !oracle.is_file() || !qemu {
+        println!("skipped: {} or qemu-system-x86_64 is not there", oracle.display());
+        return None;
+    }
+    Some(oracle)
+}
+
+/// Makes files for disks, of so many bytes.
+pub(super) fn make_disks(folder: &Path, disks: &[&str], bytes: u64) {
+    for disk in disks {
+        let file = std::fs::File::create(folder.join(disk)).expect("a disk");
+        file.set_len(bytes).expect("a size");
+    }
+}
+
 /// Runs a script in the machine, on these files, which are copied in and out.
-fn run(oracle: &Path, folder: &Path, work: &str) -> String {
-    let disks: Vec<&str> = POOLS.iter().flat_map(|(_, _, disks)| disks.iter().copied()).collect();
+pub(super) fn run(oracle: &Path, folder: &Path, disks: &[&str], work: &str) -> String {
     let mut script = String::from("set -e\nmkdir /p; mount -t tmpfs -o size=2g none /p\n");
     let copies = |from: &dyn Fn(&str, char) -> (String, String)| -> String {
         let copy = |(disk, node): (&&str, char)| {
@@ -43,7 +61,10 @@ fn run(oracle: &Path, folder: &Path, work: &str) -> String {
         disks.iter().zip('a'..).map(copy).collect()
     };
     let inside = |disk: &str, node: char| (format!("/dev/vd{node}"), format!("/p/{disk}"));
-    script += &disks.iter().map(|disk| format!("truncate -s 128M /p/{disk}\n")).collect::<String>();
+    let long = |(disk, node): (&&str, char)| {
+        format!("truncate -s $(( $(cat /sys/block/vd{node}/size) * 512 )) /p/{disk}\n")
+    };
+    script += &disks.iter().zip('a'..).map(long).collect::<String>();
     script += &copies(&inside);
     script += work;
     // The whole of it: what was zeroed is to be zeros.
@@ -54,7 +75,7 @@ fn run(oracle: &Path, folder: &Path, work: &str) -> String {
     std::fs::write(&path, script).expect("a script");
     let mut machine = Command::new(oracle);
     machine.args(["--mem", "3000", "--cache", "unsafe", "--timeout", "580"]);
-    for disk in &disks {
+    for disk in disks {
         machine.arg("--disk").arg(folder.join(disk));
     }
     let output = machine.arg(&path).output().expect("the machine starts");
@@ -64,7 +85,7 @@ fn run(oracle: &Path, folder: &Path, work: &str) -> String {
 }
 
 /// Some groups, in which files come and go.
-fn churn(pool: &str) -> String {
+pub(super) fn churn(pool: &str) -> String {
     format!(
         "for i in 1 2 3 4 5 6; do dd if=/dev/urandom of=/{pool}/k$i bs=64k count=20 status=none\n\
          for j in $(seq 30); do echo $i $j > /{pool}/s$j.$i; done; rm -f /{pool}/s1*\n\
@@ -131,29 +152,21 @@ fn written(folder: &Path, disks: &[&str], name: &str, content: &[u8], exports: b
 #[test]
 #[ignore = "boots a machine, twice: some minutes"]
 fn the_kernel_goes_on_with_logs_of_space_maps_that_spindle_wrote() {
-    let oracle: PathBuf =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/oracle/oracle");
-    let qemu = Command::new("qemu-system-x86_64").arg("--version").output().is_ok();
-    if !oracle.is_file() || !qemu {
-        println!("skipped: {} or qemu-system-x86_64 is not there", oracle.display());
-        return;
-    }
+    let Some(oracle) = oracle() else { return };
+    let all: Vec<&str> = POOLS.iter().flat_map(|(_, _, disks)| disks.iter().copied()).collect();
     let folder = tempfile::tempdir().expect("a folder");
     let at = folder.path();
     let enabled: String =
         FEATURES.split_whitespace().map(|name| format!(" -o feature@{name}=enabled")).collect();
     let mut make = String::new();
     for (pool, kind, disks) in POOLS {
-        for disk in disks {
-            let file = std::fs::File::create(at.join(disk)).expect("a disk");
-            file.set_len(DISK_BYTES).expect("a size");
-        }
+        make_disks(at, disks, DISK_BYTES);
         let files: String = disks.iter().map(|disk| format!(" /p/{disk}")).collect();
         make += &format!("zpool create -d{enabled} {pool} {kind}{files}\n");
         make += &churn(pool);
         make += &format!("zfs snapshot {pool}@one\n");
     }
-    println!("{}", run(&oracle, at, &format!("{KEEP}{make}{LEAVE}")));
+    println!("{}", run(&oracle, at, &all, &format!("{KEEP}{make}{LEAVE}")));
     let content = |seed: u64| {
         let mut bytes = vec![0; 3_000_000 + seed as usize];
         Prng::new(seed).fill(&mut bytes);
@@ -173,7 +186,7 @@ fn the_kernel_goes_on_with_logs_of_space_maps_that_spindle_wrote() {
             churn(pool)
         );
     }
-    let said = run(&oracle, at, &format!("{check}{LEAVE}"));
+    let said = run(&oracle, at, &all, &format!("{check}{LEAVE}"));
     println!("{said}");
     let times = |text: &str| said.matches(text).count();
     assert_eq!(times("No leaks (block sum matches space maps exactly)"), 2, "{said}");
@@ -188,7 +201,7 @@ fn the_kernel_goes_on_with_logs_of_space_maps_that_spindle_wrote() {
              zpool import -f -d /p {pool}; echo digest $(sha256sum < /{pool}/spindle2)\n"
         );
     }
-    let said = run(&oracle, at, &again);
+    let said = run(&oracle, at, &all, &again);
     println!("{said}");
     let times = |text: &str| said.matches(text).count();
     assert_eq!(times("No leaks (block sum matches space maps exactly)"), 2, "{said}");

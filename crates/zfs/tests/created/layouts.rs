@@ -34,7 +34,7 @@ const CHANGES_MAX: u64 = 10;
 /// Cuts between two looks of `zdb` in a campaign.
 const CUTS_A_JUDGE: usize = 2503;
 
-const LAYOUTS: [&str; 10] = [
+const LAYOUTS: [&str; 11] = [
     "file",
     "mirror",
     "raidz1",
@@ -45,6 +45,7 @@ const LAYOUTS: [&str; 10] = [
     "mirror and special",
     "two mirrors and log and special",
     "draid",
+    "file, and one removed",
 ];
 
 fn vdevs(layout: &str) -> Vec<Vdev> {
@@ -78,6 +79,9 @@ fn vdevs(layout: &str) -> Vec<Vdev> {
 
 /// Every other layout is with logs of space maps, in a campaign the other ones in each other round.
 fn pool(number: usize, layout: &str) -> Rig {
+    if layout == "file, and one removed" {
+        return super::removed::bare(number as u64);
+    }
     let classes = Feature::named("allocation_classes").expect("a feature").guid;
     let features = with_draid().into_iter().chain([classes]).collect();
     Rig::with_features(vdevs(layout), drawn(number as u64, features))

@@ -145,8 +145,8 @@ pub fn run(args: BonnieArgs) -> Result<(), Failure> {
         let ended = session.block_on(move |crew| async move {
             bonnie::run(&*crew, plan, &content, stop, listener).await
         });
-        if ended.is_err() {
-            session.check_interrupt()?;
+        if ended.is_err() && session.ends_early(&outcomes)? {
+            break;
         }
         let outcome = ended.map_err(Failure::failed)?;
         if !only_lines {

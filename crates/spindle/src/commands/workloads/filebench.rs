@@ -97,8 +97,8 @@ pub fn run(args: FilebenchArgs) -> Result<(), Failure> {
             let console = Rc::new(Terminal { last: Cell::new(Instant::now()), room });
             run_filebench(&*crew, &plan, &content, seed, clean, &stop, console).await
         });
-        if ended.is_err() {
-            session.check_interrupt()?;
+        if ended.is_err() && session.ends_early(&outcomes)? {
+            break;
         }
         let outcome = ended.map_err(Failure::failed)?;
         if repeat == 0 {

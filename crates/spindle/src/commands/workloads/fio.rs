@@ -123,14 +123,16 @@ pub fn run(args: FioArgs) -> Result<(), Failure> {
             }),
         };
         let ended = session.block_on(move |crew| fio::run(crew, plan, setup, stop));
-        if ended.is_err() {
-            session.check_interrupt()?;
+        if ended.is_err() && session.ends_early(&outcomes)? {
+            break;
         }
         let outcome = ended.map_err(Failure::failed)?;
         told.tell(&outcome)?;
         write_logs(&outcome)?;
         // What was done until then is told, as fio does, and that it is no result.
-        session.check_interrupt()?;
+        if session.ends_early(&outcomes)? {
+            break;
+        }
         for error in &outcome.errors {
             failed = Some(error.to_string());
         }

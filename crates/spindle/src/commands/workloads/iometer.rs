@@ -127,8 +127,8 @@ pub fn run(args: IometerArgs) -> Result<(), Failure> {
             };
             iometer::run(&*crew, plan, &content, seed, &stop, &mut each).await
         });
-        if ended.is_err() {
-            session.check_interrupt()?;
+        if ended.is_err() && session.ends_early(&outcomes)? {
+            break;
         }
         let outcome = ended.map_err(Failure::failed)?;
         if let Some(csv) = &args.csv {
@@ -137,12 +137,14 @@ pub fn run(args: IometerArgs) -> Result<(), Failure> {
             std::fs::write(&path, text)
                 .map_err(|error| Failure::failed(format!("writing {}: {error}", path.display())))?;
         }
-        let interrupted = session.check_interrupt();
+        let ends = session.ends_early(&outcomes);
         let outcome = outcome.outcome();
-        if repeat == 0 || interrupted.is_err() {
+        if repeat == 0 || ends.is_err() {
             outcome.warnings.iter().for_each(|warning| say(&format!("note: {warning}")));
         }
-        interrupted?;
+        if ends? {
+            break;
+        }
         outcomes.push(outcome);
     }
     let name = args.file.file_stem().map_or_else(String::new, |n| n.to_string_lossy().into_owned());

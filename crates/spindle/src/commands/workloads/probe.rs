@@ -127,7 +127,7 @@ fn run_hdparm(args: &HdparmArgs) -> Result<(), Failure> {
     let of = if args.path.is_some() { &shown } else { &args.dir };
     let levels = read_aheads(&args.read_ahead, of)?;
     let mut outcomes = Vec::new();
-    for _ in 0..session.repeats() {
+    'repeats: for _ in 0..session.repeats() {
         let mut merged = Outcome::default();
         for level in &levels {
             let _set = level.set()?;
@@ -135,7 +135,9 @@ fn run_hdparm(args: &HdparmArgs) -> Result<(), Failure> {
             let ended = session.block_on(move |crew| async move {
                 hdparm::run(&*crew, &plan, &content, &stop).await
             });
-            session.check_interrupt()?;
+            if session.ends_early(&outcomes)? {
+                break 'repeats;
+            }
             let outcome = ended.map_err(Failure::failed)?;
             let name = format!("{}{}", shown.display(), level.label());
             print(&outcome.text(&name))?;
@@ -174,7 +176,7 @@ fn run_dd(args: &DdArgs) -> Result<(), Failure> {
     let levels = read_aheads(&args.read_ahead, &of)?;
     let options = DdOptions { cold: args.cold, destructive: args.destructive };
     let mut outcomes = Vec::new();
-    for repeat in 0..session.repeats() {
+    'repeats: for repeat in 0..session.repeats() {
         let mut merged = Outcome::default();
         for level in &levels {
             let _set = level.set()?;
@@ -188,7 +190,9 @@ fn run_dd(args: &DdArgs) -> Result<(), Failure> {
                     print(&format!("{prefix}{}:\n", level.label()))?;
                 }
                 print(&outcome.text())?;
-                session.check_interrupt()?;
+                if session.ends_early(&outcomes)? {
+                    break 'repeats;
+                }
                 if repeat == 0 {
                     outcome.warnings.iter().for_each(|warning| say(&format!("note: {warning}")));
                 }

@@ -9,6 +9,7 @@ use host::{Clock, HostRuntime, ReactorKind};
 use lab::measure::files::{Ends, tool_run};
 use lab::measure::{DiskView, Mark};
 use lab::pitfalls::Pitfall;
+use lab::results::Partial;
 use lab::single::{self, Single};
 use lab::study::ToolKind;
 use lab::target::{CellRun, StopFlag};
@@ -187,17 +188,17 @@ impl Session {
         ended.expect("a real runtime never knows that it would wait for ever")
     }
 
-    /// Fails where Ctrl-C was pressed.
+    /// Whether Ctrl-C was pressed: then the repeats that are done are the result, and what is under way is none.
     ///
     /// # Errors
-    /// Then.
-    pub fn check_interrupt(&self) -> Result<(), Failure> {
+    /// No repeat is done.
+    pub fn ends_early(&self, done: &[Outcome]) -> Result<bool, Failure> {
         match self.stop.is_raised() {
-            true => Err(Failure::interrupted(
+            true if done.is_empty() => Err(Failure::interrupted(
                 "interrupted: there is no result (figures above, if any, are of the time until then), and what was \
                  written to the directory may still be there",
             )),
-            false => Ok(()),
+            stopped => Ok(stopped),
         }
     }
 
@@ -205,7 +206,7 @@ impl Session {
     /// `--out`, results and report. Warnings go to standard error.
     ///
     /// # Errors
-    /// Where the results can't be written.
+    /// Where the results can't be written, or are of a part of the repeats.
     pub fn conclude(&self, run: &ToolRun<'_>, outcomes: Vec<Outcome>) -> Result<(), Failure> {
         if outcomes.is_empty() {
             return Ok(());
@@ -238,12 +239,14 @@ impl Session {
             began_unix_s: Some(self.began_unix_s),
             ended_unix_s: Some(unix_s()),
         };
+        let (done, total) = (outcomes.len(), self.common.repeats as usize);
         let runs = outcomes.into_iter().map(|outcome| CellRun {
             pitfalls: whole.pitfalls.clone(),
             disk_utilisation: whole.disk_utilisation.clone(),
             ..CellRun::from(outcome)
         });
-        let results = single::results(&single, runs.collect());
+        let mut results = single::results(&single, runs.collect());
+        results.partial = (done < total).then_some(Partial { done, total });
         let page = match &self.common.out {
             Some(out) => Some(reports::write_report(out, &results, self.common.force)?),
             None => None,
@@ -258,7 +261,13 @@ impl Session {
         if let Some(page) = page {
             say(&page);
         }
-        Ok(())
+        match done < total {
+            true => Err(Failure::interrupted(format!(
+                "interrupted after {done} of {total} repeats: the result is of these, and what was written to the directory \
+                 may still be there"
+            ))),
+            false => Ok(()),
+        }
     }
 }
 

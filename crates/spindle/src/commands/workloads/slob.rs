@@ -79,16 +79,18 @@ pub fn run(args: SlobArgs) -> Result<(), Failure> {
         let ended = session.block_on(move |crew| async move {
             slob::run(&*crew, &plan, &content, seed, &stop).await
         });
-        if ended.is_err() {
-            session.check_interrupt()?;
+        if ended.is_err() && session.ends_early(&outcomes)? {
+            break;
         }
         let outcome = ended.map_err(Failure::failed)?;
         print(&report(&outcome))?;
-        let interrupted = session.check_interrupt();
-        if repeat == 0 || interrupted.is_err() {
+        let ends = session.ends_early(&outcomes);
+        if repeat == 0 || ends.is_err() {
             outcome.warnings.iter().for_each(|warning| say(&format!("note: {warning}")));
         }
-        interrupted?;
+        if ends? {
+            break;
+        }
         outcomes.push(outcome.outcome());
     }
     let tool = ToolRun {

@@ -100,8 +100,8 @@ pub fn run(args: TiobenchArgs) -> Result<(), Failure> {
         let ended = session.block_on(move |crew| async move {
             tiobench::run(&*crew, &plan, &content, seed, stop, &heard).await
         });
-        if ended.is_err() {
-            session.check_interrupt()?;
+        if ended.is_err() && session.ends_early(&outcomes)? {
+            break;
         }
         let outcome = ended.map_err(Failure::failed)?;
         print(&table::text(&outcome))?;

@@ -15,7 +15,7 @@ const FOLDERS: [&str; 2] = ["/etc/zfs/compatibility.d", "/usr/share/zfs/compatib
 const FILE_BYTES_MAX: u64 = 16 << 10;
 
 /// Features that are written here, with a word about each: of those that OpenZFS 2.1 reads.
-pub const WRITTEN: [(&str, &str); 28] = [
+pub const WRITTEN: [(&str, &str); 30] = [
     ("async_destroy", "What is destroyed is freed bit by bit."),
     ("empty_bpobj", "Snapshots that free nothing share one empty list."),
     ("lz4_compress", "Compression by LZ4."),
@@ -38,6 +38,8 @@ pub const WRITTEN: [(&str, &str); 28] = [
     ("livelist", "Clones list what is their own, and are destroyed by that."),
     ("bookmark_written", "Bookmarks know what was freed since."),
     ("project_quota", "Space and objects of projects are counted."),
+    ("device_removal", "Vdevs can be removed, and what lay on them is found where it was moved."),
+    ("obsolete_counts", "What of removed vdevs nobody needs any more is counted."),
     ("allocation_classes", "Vdevs of their own for metadata, small blocks, and deduplication."),
     ("resilver_defer", "A resilver waits for the one under way."),
     ("device_rebuild", "Mirrors are rebuilt in the order of the disk."),

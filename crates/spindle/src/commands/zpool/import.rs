@@ -28,7 +28,7 @@ use std::rc::Rc;
 use zfs::ZfsError;
 use zfs::health::{self, Cause, Health, VdevHealth};
 use zfs::inspect::state::State;
-use zfs::spa::{FoundPool, OpenError, PoolState};
+use zfs::spa::{FoundPool, OpenError, PoolState, lacking_of};
 use zfs_format::features::Feature;
 use zfs_format::uberblock::{VERSION_BEFORE_FEATURES, VERSION_FEATURES};
 use zfs_format::vdev::{Vdev, VdevKind};
@@ -52,6 +52,13 @@ struct Listed {
     features: Vec<String>,
 }
 
+impl Listed {
+    fn standing(self) -> Standing {
+        let Listed { health, devices, barred, holder, .. } = self;
+        Standing { health, devices, is_open: barred.is_none(), holder }
+    }
+}
+
 /// How a pool stands.
 pub struct Standing {
     /// Its vdevs.
@@ -65,6 +72,11 @@ pub struct Standing {
 }
 
 impl Standing {
+    /// What it lacks, in words.
+    pub fn lacking(&self, found: &FoundPool) -> Vec<String> {
+        if self.is_open { lacking_of(&self.health) } else { found.lacking() }
+    }
+
     /// Whether it opens for reading, and no vdev lost more than it can do without.
     pub fn is_readable(&self) -> bool {
         self.is_open && self.health.health <= Health::Degraded
@@ -79,8 +91,7 @@ impl Standing {
 
 /// How a pool stands, whether it can be imported or not.
 pub fn standing(pools: &Pools, found: &Rc<FoundPool>) -> Standing {
-    let Listed { health, devices, barred, holder, .. } = listed(pools, found);
-    Standing { health, devices, is_open: barred.is_none(), holder }
+    listed(pools, found).standing()
 }
 
 pub fn run(args: &ImportArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
@@ -102,15 +113,17 @@ pub fn run(args: &ImportArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
                 say_others_than_pools(pools.disks(), place.devices);
                 return refuse_denied(pools.disks().context());
             }
-            let mut text = String::new();
+            let (mut text, mut notes) = (String::new(), Vec::new());
             for (n, found) in chosen.into_iter().enumerate() {
                 if n > 0 {
                     text.push('\n');
                 }
-                text.push_str(&described(&pools, found));
+                let listed = listed(&pools, found);
+                write_pool(&mut text, found, &listed);
+                notes.push((&found.name, listed.standing().lacking(found)));
             }
             print(&text)?;
-            pools.found.iter().filter(wanted).for_each(|found| say_lacking(found));
+            notes.iter().for_each(|(name, lacking)| say_lacking(name, lacking));
             refuse_denied(pools.disks().context())
         }
         None => {

@@ -15,7 +15,7 @@ use zfs::health::{self, Health, VdevHealth};
 use zfs::inspect::property::{PoolProperty, PoolView};
 use zfs::inspect::state::State;
 use zfs::spa::expand::expandable;
-use zfs::spa::{FoundPool, OpenError, Spa};
+use zfs::spa::{FoundPool, OpenError, Spa, lacking_of};
 
 /// A pool that is open.
 pub struct Opened {
@@ -130,7 +130,9 @@ impl Opened {
         for found in chosen {
             match Opened::open(pools, &found) {
                 Ok(one) => {
-                    say_lacking(&found);
+                    let present = found.members.keys().copied().collect();
+                    let health = health::of_pool(&one.spa.vdevs(), &present, false);
+                    say_lacking(&found.name, &lacking_of(&health));
                     opened.push(one);
                 }
                 Err(failure) => {
@@ -197,9 +199,9 @@ pub fn shown_of(picture: &Picture, property: &str) -> Option<(String, Origin)> {
 }
 
 /// Says which vdevs of a pool lost more than they can do without, and who is missing.
-pub fn say_lacking(found: &FoundPool) {
-    for lack in found.lacking() {
-        say(&format!("note: pool '{}': {lack}", found.name));
+pub fn say_lacking(pool: &str, lacking: &[String]) {
+    for lack in lacking {
+        say(&format!("note: pool '{pool}': {lack}"));
     }
 }
 

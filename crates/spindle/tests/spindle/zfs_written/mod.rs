@@ -8,6 +8,7 @@ mod draid;
 mod kernel;
 mod pool_verbs;
 mod properties;
+mod removed;
 use crate::pools;
 use crate::serving;
 mod taken;

@@ -41,6 +41,17 @@ impl Tree {
         offset: u64,
         len: u64,
     ) -> Result<Vec<Part>, BlockErrorKind> {
+        self.follow(mapping, offset, len, |_| ())
+    }
+
+    /// The same; what of other removed vdevs is passed on the way is told.
+    pub(in crate::vdev) fn follow(
+        &self,
+        mapping: &Indirect,
+        offset: u64,
+        len: u64,
+        mut passed: impl FnMut(Part),
+    ) -> Result<Vec<Part>, BlockErrorKind> {
         let mut parts = mapping.parts(offset, len).ok_or_else(|| wrong("offset", offset))?;
         for _ in 0..REMOVALS_MAX {
             let (mut next, mut again) = (Vec::with_capacity(parts.len()), false);
@@ -51,6 +62,7 @@ impl Tree {
                         let mapping = mapping.ok_or(BlockErrorKind::Missing(part.vdev))?;
                         let found = mapping.parts(part.offset, part.len);
                         next.extend(found.ok_or_else(|| wrong("offset", part.offset))?);
+                        passed(part);
                         again = true;
                     }
                     Some(_) => next.push(part),

@@ -45,27 +45,4 @@ impl Tree {
         }
         Ok(block.into())
     }
-
-    /// Where bytes of a top-level vdev lie on vdevs that are there: themselves, but for a removed vdev's. Vdev, offset,
-    /// length in bytes.
-    ///
-    /// # Errors
-    /// There is no such vdev, or it has nothing there.
-    pub fn places(
-        &self,
-        vdev: u32,
-        offset: u64,
-        len: u64,
-    ) -> Result<Vec<(u32, u64, u64)>, BlockErrorKind> {
-        match self.top(vdev).as_deref().map(|top| &top.node) {
-            Some(Node::Indirect(mapping)) => {
-                let mapping = mapping.borrow().clone();
-                let mapping = mapping.ok_or(BlockErrorKind::Missing(vdev))?;
-                let parts = self.resolve(&mapping, offset, len)?;
-                Ok(parts.iter().map(|part| (part.vdev, part.offset, part.len)).collect())
-            }
-            Some(_) => Ok(vec![(vdev, offset, len)]),
-            None => Err(BlockErrorKind::NoVdev(vdev)),
-        }
-    }
 }

@@ -20,7 +20,7 @@ const READ_BYTES: u64 = 21 * 128 * 64;
 const LISTS_MAX: u64 = 1 << 24;
 
 /// A bpobj that is being gone through, with the lists in it.
-pub(super) struct BpList {
+pub(in crate::inspect) struct BpList {
     /// Lists that are still to come.
     waiting: Vec<u64>,
     seen: BTreeSet<u64>,
@@ -29,12 +29,12 @@ pub(super) struct BpList {
 }
 
 impl BpList {
-    pub(super) fn new(number: u64) -> BpList {
+    pub(in crate::inspect) fn new(number: u64) -> BpList {
         BpList { waiting: vec![number], seen: BTreeSet::new(), open: None }
     }
 
     /// The next pointers; nothing after the last. After an error it goes on behind what can't be had.
-    pub(super) async fn next(
+    pub(in crate::inspect) async fn next(
         &mut self,
         mos: &Objset,
     ) -> Option<Result<Vec<BlockPointer>, ZfsError>> {

@@ -5,6 +5,7 @@
 //!
 //! Source: OpenZFS, `dsl_bookmark.c`.
 
+use super::reserve::Spares;
 use super::{Done, TaskError, Tasks, check_part, done};
 use crate::dmu::Dnode;
 use crate::dsl::DEPTH_MAX;
@@ -12,7 +13,6 @@ use crate::dsl::bookmarks::{FEATURE_WRITTEN, has_freed};
 use crate::dsl::deadlist::Deadlist;
 use crate::dsl::make::METADATA_TABLE;
 use crate::error::{Problem, ZfsError};
-use crate::spa::room::Spares;
 use crate::zap::{Zap, table};
 use async_recursion::async_recursion as boxed;
 use zfs_format::dsl::bookmark::{Bookmark, FLAG_SNAPSHOT_EXISTS, SHORT_NUMBERS};

@@ -6,11 +6,11 @@
 //! Source: OpenZFS, `dsl_dataset.c` (`dsl_dataset_clone_sync`, `dsl_dataset_create_sync_dd`).
 
 use super::limits::check_properties;
+use super::reserve::Spares;
 use super::{Done, NEW_BLOCKS, TaskError, Tasks, check_part, done};
 use crate::dsl::deadlist::Deadlist;
 use crate::dsl::make::Maker;
 use crate::error::ZfsError;
-use crate::spa::room::Spares;
 use crate::zap::{Zap, table};
 use async_recursion::async_recursion as boxed;
 use zfs_format::dsl::dataset::{DslDataset, flags};

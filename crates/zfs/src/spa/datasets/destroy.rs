@@ -15,6 +15,7 @@
 //!
 //! Source: OpenZFS, `dsl_destroy.c`.
 
+use super::reserve::Spares;
 use super::{Done, TaskError, Tasks, done};
 use crate::dmu::Dnode;
 use crate::dsl::bpobj::Sums;
@@ -22,7 +23,6 @@ use crate::dsl::deadlist::Deadlist;
 use crate::dsl::space::{Part, kept_for_head};
 use crate::error::ZfsError;
 use crate::spa::freeing;
-use crate::spa::room::Spares;
 use crate::zap::{Zap, table};
 use async_recursion::async_recursion as boxed;
 use stdx::planted::{self, Bug};
@@ -116,6 +116,7 @@ impl Tasks<'_> {
             })
             .await?;
         self.give_up(&head, before, after.deadlist).await?;
+        maker.give_up_moved_off(&snapshot, &next, self.tree()).await?;
         let (_, directory) = self.directory(head.dir).await?;
         match after.next_snapshot {
             0 => self.count_head(&next, &directory, after.unique_bytes).await?,
@@ -128,6 +129,9 @@ impl Tasks<'_> {
                 let mut deadlist = Deadlist::open(maker, deadlist).await?;
                 deadlist.remove_key(head.creation_txg, self.tree()).await?;
             }
+        }
+        if after.next_snapshot != 0 {
+            maker.remove_moved_off_key(&line, head.creation_txg, self.tree()).await?;
         }
         let (_, of) = self.dataset(directory.head_dataset).await?;
         let name = self.name_of(&of, number).await?;
@@ -198,11 +202,12 @@ impl Tasks<'_> {
             }
             let clones = Zap::open(self.mos().dnode(of.clones).await?).await?;
             for clone in clones.entries().await?.iter().filter_map(|entry| entry.number()) {
-                let (_, clone) = self.dataset(clone).await?;
+                let (object, clone) = self.dataset(clone).await?;
                 let (_, its) = self.directory(clone.dir).await?;
                 if self.origin_txg(&its).await? > key {
                     let mut deadlist = Deadlist::open(self.maker, clone.deadlist).await?;
                     deadlist.remove_key(key, self.tree()).await?;
+                    self.maker.remove_moved_off_key(&object, key, self.tree()).await?;
                     waiting.push(clone.dir);
                 }
             }
@@ -321,6 +326,7 @@ impl Tasks<'_> {
         maker.drop_features(&object).await?;
         let origin = self.leave_origin(dataset, &head).await?;
         Deadlist::open(maker, head.deadlist).await?.destroy().await?;
+        maker.drop_moved_off(&object).await?;
         let (_, now) = self.directory(head.dir).await?;
         let sums = Sums {
             used: now.used_bytes as i64,

@@ -6,8 +6,8 @@
 //! Source: OpenZFS, `dsl_userhold.c`.
 
 use super::limits::check_tag;
+use super::reserve::Spares;
 use super::{Done, TaskError, Tasks, done};
-use crate::spa::room::Spares;
 use crate::zap::{Zap, table};
 use async_recursion::async_recursion as boxed;
 use zfs_format::dsl::dataset::DslDataset;

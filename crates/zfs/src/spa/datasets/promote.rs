@@ -15,13 +15,13 @@
 //! Source: OpenZFS, `dsl_dataset.c` (`dsl_dataset_promote_check`, `dsl_dataset_promote_sync`).
 
 use super::limits::NAME_BYTES_MAX;
+use super::reserve::Spares;
 use super::{Done, TaskError, Tasks, done};
 use crate::dmu::Dnode;
 use crate::dsl::bpobj::Sums;
 use crate::dsl::deadlist::Deadlist;
 use crate::dsl::space::Part;
 use crate::error::{Problem, ZfsError};
-use crate::spa::room::Spares;
 use crate::zap::{Zap, table};
 use async_recursion::async_recursion as boxed;
 use stdx::planted::{self, Bug};

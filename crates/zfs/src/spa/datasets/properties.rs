@@ -12,10 +12,10 @@
 
 use super::super::history::of_property;
 use super::limits::check_property;
+use super::reserve::Spares;
 use super::{Done, Tasks, done};
 use crate::dmu::{Dnode, NewObject};
 use crate::error::ZfsError;
-use crate::spa::room::Spares;
 use crate::zap::{Zap, table};
 use async_recursion::async_recursion as boxed;
 use zfs_format::dsl::dataset::DslDataset;

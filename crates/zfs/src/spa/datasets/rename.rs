@@ -5,12 +5,12 @@
 //! Source: OpenZFS, `dsl_dir.c` (`dsl_dir_rename_sync`), `dsl_dataset.c` (`dsl_dataset_rename_snapshot_sync`).
 
 use super::limits::NAME_BYTES_MAX;
+use super::reserve::Spares;
 use super::{Done, TaskError, Tasks, check_part, done};
 use crate::dsl::DEPTH_MAX;
 use crate::dsl::bpobj::Sums;
 use crate::dsl::space::Part;
 use crate::error::{Problem, ZfsError};
-use crate::spa::room::Spares;
 use crate::zap::{Zap, table};
 use async_recursion::async_recursion as boxed;
 use std::collections::BTreeSet;

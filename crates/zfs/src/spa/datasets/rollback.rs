@@ -5,13 +5,13 @@
 //!
 //! Source: OpenZFS, `dsl_dataset.c` (`dsl_dataset_rollback_sync`, `dsl_dataset_clone_swap_sync_impl`).
 
+use super::reserve::Spares;
 use super::{Done, TaskError, Tasks, done};
 use crate::dmu::Dnode;
 use crate::dsl::bpobj::Sums;
 use crate::dsl::deadlist::Deadlist;
 use crate::dsl::space::{Part, kept_for_head};
 use crate::error::ZfsError;
-use crate::spa::room::Spares;
 use crate::zap::table;
 use async_recursion::async_recursion as boxed;
 use zfs_format::dsl::dataset::DslDataset;
@@ -62,6 +62,7 @@ impl Tasks<'_> {
         maker.end_livelist(&directory).await?;
         self.count_rollback(&directory, &state, &head, &then, &old).await?;
         old.destroy().await?;
+        maker.drop_moved_off(&object).await?;
         self.drop_newer_features(&object, &origin).await?;
         maker
             .edit::<DslDataset>(&object, |head| {

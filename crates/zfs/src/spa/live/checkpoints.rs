@@ -50,9 +50,8 @@ impl Live {
         let one = self.alone().await;
         self.check_no_checkpoint()?;
         let tops = self.syncer().config().root.children;
-        if !self.is_enabled(checkpoint::FEATURE)
-            || !tops.iter().all(|top| kept::table_of(top).is_some())
-        {
+        let mut tops = tops.iter().filter(|top| top.is_there());
+        if !self.is_enabled(checkpoint::FEATURE) || !tops.all(|top| kept::table_of(top).is_some()) {
             return Err(CheckpointError::Unsupported);
         }
         if !self.await_freed(&one).await? {

@@ -10,14 +10,16 @@ use super::super::kept;
 use super::super::lacking::lacking;
 use super::super::logs::{self, FoundLog, Target};
 use super::super::map_logs;
+use super::super::obsolete;
 use super::super::open::Spa;
 use super::following::Enabled;
 use super::suspended::pool_number;
-use super::{Live, LiveError, LiveOptions};
+use super::{GivenUpLog, Live, LiveError, LiveOptions};
 use crate::dmu::{Counted, TxGroups, Txg};
 use crate::dsl::catalog::Node;
 use crate::dsl::make::Fresh;
-use crate::error::{Problem, ZfsError};
+use crate::dsl::moved_off;
+use crate::error::Problem;
 use crate::zil::IntentLog;
 use crate::zvol::Volume;
 use async_recursion::async_recursion as boxed;
@@ -29,7 +31,7 @@ use zfs_format::vdev::{Vdev, VdevKind};
 use zfs_store::Writer;
 
 /// Features of pools that are written, besides those that need nothing of who writes.
-const WRITTEN: [&str; 35] = [
+const WRITTEN: [&str; 37] = [
     "async_destroy",
     "empty_bpobj",
     "lz4_compress",
@@ -65,6 +67,9 @@ const WRITTEN: [&str; 35] = [
     // What was expanded; not what is being.
     "raidz_expansion",
     "bookmark_written",
+    // What was removed; not what is being.
+    "device_removal",
+    moved_off::FEATURE,
     checkpoint::FEATURE,
     cloned::FEATURE,
 ];
@@ -112,7 +117,7 @@ impl Live {
         refuse_lacking(&spa, &spa.vdevs())?;
         let mut logs = logs::find(&spa, options.without_log).await?;
         let root = spa.classified().await?;
-        check_written(&spa, &root)?;
+        check_written(&spa, &root).await?;
         let is_multihost = pool_number(&spa, "multihost").await?.unwrap_or(0) != 0;
         if is_multihost && fresh.host().is_none_or(|(number, _)| number == 0) {
             return Err(LiveError::NoHostId);
@@ -213,17 +218,6 @@ impl Live {
     }
 }
 
-/// The log of a damaged dataset.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GivenUpLog {
-    /// The dataset.
-    pub name: String,
-    /// Records that were not replayed.
-    pub records: u64,
-    /// Why not.
-    pub error: ZfsError,
-}
-
 impl Live {
     /// Logs that could not be replayed when the pool was opened, since their datasets are damaged.
     pub fn logs_given_up(&self) -> Vec<GivenUpLog> {
@@ -276,18 +270,18 @@ fn config(spa: &Spa, root: Vdev) -> PoolConfig {
 }
 
 /// Refuses a pool that has what is not written.
-fn check_written(spa: &Spa, root: &Vdev) -> Result<(), LiveError> {
+async fn check_written(spa: &Spa, root: &Vdev) -> Result<(), LiveError> {
     // Deadlists, attributes of files and what is counted had other forms then.
     if spa.uberblock().version < VERSION_BEFORE_FEATURES {
         return Err(LiveError::Unsupported("a version before 28"));
     }
     for vdev in &root.children {
-        if matches!(vdev.kind, VdevKind::Indirect(_) | VdevKind::Hole | VdevKind::Missing) {
-            return Err(LiveError::Unsupported("a removed vdev"));
-        }
         if matches!(&vdev.kind, VdevKind::Raidz(raidz) if raidz.expanding) {
             return Err(LiveError::Unsupported("a raidz that is being expanded"));
         }
+    }
+    if obsolete::is_removing(spa).await? {
+        return Err(LiveError::Unsupported("a vdev that is being removed"));
     }
     Ok(())
 }
