@@ -342,27 +342,120 @@ fn mbr(file: &File, data: (u64, u64)) {
     table(u64::from(extended) * 512, &[entry(0xfd, 2048, sectors), [0; 16]]);
 }
 
+/// Where the data's partition begins on images of disks.
+const DATA_AT: u64 = 8 * MIB;
+
+/// Images of disks with members of a set of the real md, for these slots, on a partition behind [`DATA_AT`], for which `table` writes
+/// the table: where the partition begins, and how long it is.
+fn divided(disks: &Path, slots: &[usize], table: fn(&File, (u64, u64))) -> Option<()> {
+    let md = fixtures::folder("md")?;
+    let set = fixtures::unpack(&md, "raid5-4-xfs");
+    for n in slots {
+        let member = fs::read(set.path().join(format!("disk{n}.raw"))).expect("read");
+        let len = member.len() as u64;
+        let disk = image(&disks.join(format!("disk{n}")), DATA_AT + len + MIB);
+        table(&disk, (DATA_AT, len));
+        // Holes stay holes.
+        for (at, part) in member.chunks(1 << 16).enumerate() {
+            if !fixtures::is_zeros(part) {
+                disk.write_all_at(part, DATA_AT + (at << 16) as u64).expect("written");
+            }
+        }
+    }
+    Some(())
+}
+
+/// A GPT of two partitions, 1 and 3, of which the last is for the data.
+fn gpt(file: &File, data: (u64, u64)) {
+    let blocks = file.metadata().expect("its size").len() / 512;
+    let mut table = [0; 128 * 128];
+    for (number, start, len) in [(1, MIB, MIB), (3, data.0, data.1)] {
+        let entry = &mut table[(number - 1) * 128..number * 128];
+        // The kind, and who it is: anything but zeros.
+        entry[..32].fill(number as u8);
+        entry[32..40].copy_from_slice(&(start / 512).to_le_bytes());
+        entry[40..48].copy_from_slice(&((start + len) / 512 - 1).to_le_bytes());
+    }
+    let header = |own: u64, other: u64, table_at: u64| {
+        let mut header = [0; 512];
+        header[..8].copy_from_slice(b"EFI PART");
+        header[8..12].copy_from_slice(&0x1_0000_u32.to_le_bytes());
+        header[12..16].copy_from_slice(&92_u32.to_le_bytes());
+        for (at, value) in [(24, own), (32, other), (40, 34), (48, blocks - 34), (72, table_at)] {
+            header[at..at + 8].copy_from_slice(&value.to_le_bytes());
+        }
+        header[56..72].fill(7);
+        header[80..84].copy_from_slice(&128_u32.to_le_bytes());
+        header[84..88].copy_from_slice(&128_u32.to_le_bytes());
+        header[88..92].copy_from_slice(&crc32(&table).to_le_bytes());
+        let sum = crc32(&header[..92]);
+        header[16..20].copy_from_slice(&sum.to_le_bytes());
+        header
+    };
+    let last = blocks - 1;
+    for (at, bytes) in [
+        (1, &header(1, last, 2)[..]),
+        (2, &table),
+        (last - 32, &table),
+        (last, &header(last, 1, last - 32)),
+    ] {
+        file.write_all_at(bytes, at * 512).expect("written");
+    }
+}
+
+/// The checksum of a GPT.
+fn crc32(bytes: &[u8]) -> u32 {
+    let step = |sum: u32, _| (sum >> 1) ^ (0xedb8_8320 * (sum & 1));
+    !bytes.iter().fold(!0, |sum, byte| (0..8).fold(sum ^ u32::from(*byte), step))
+}
+
+/// What could break: the copy of a disk that broke off is told to have a bad table, and whoever believes it writes another.
+#[test]
+fn of_an_image_that_is_shorter_than_its_table_says_the_table_counts() {
+    for (table, form, number) in [(gpt as fn(&File, (u64, u64)), "GPT", 3), (mbr, "MBR", 5)] {
+        let dir = folder();
+        let disks = dir.path().join("disks");
+        let Some(()) = divided(&disks, &[0, 1, 3], table) else { return };
+        let whole = dumped(dir.path(), "raid5-4-xfs");
+        let file = File::options().write(true).open(disks.join("disk3")).expect("opened");
+        let len = file.metadata().expect("its size").len();
+        let cut = len - 5 * MIB;
+        file.set_len(cut).expect("cut");
+        let output = run(dir.path(), &["disks"]);
+        let (text, said) = (String::from_utf8(output.stdout.clone()).expect("text"), said(&output));
+        assert!(!said.contains("partitioning program"), "{said}");
+        let needed = if form == "GPT" { len } else { len - MIB };
+        // The extended partition is what ends too late, and with it what is in it.
+        let number = if form == "GPT" { number } else { 4 };
+        for part in [
+            format!(
+                "disks/disk3: its partition {number} reaches beyond the end: its {form} goes up to"
+            ),
+            format!("goes up to {needed} bytes, and it has {cut}: cut short?"),
+            format!("truncate -s {needed} COPY"),
+        ] {
+            assert!(said.contains(&part), "{part}: {said}");
+        }
+        assert!(text.contains("disks/disk3:1  1 MiB"), "{text}");
+        // As the note says.
+        file.set_len(needed).expect("made longer");
+        let again = dumped(dir.path(), "raid5-4-xfs");
+        assert_eq!(again.len(), whole.len());
+        assert!(
+            again[..again.len() / 2] == whole[..again.len() / 2],
+            "before the cut all is there"
+        );
+    }
+}
+
 /// Disks of a network storage box are partitioned, and the data lies on the last partition of each.
 #[test]
 fn a_set_on_partitions_of_disk_images_is_found_and_read() {
     let Some(md) = fixtures::folder("md") else { return };
     let dir = folder();
     let disks = dir.path().join("disks");
-    let set = fixtures::unpack(&md, "raid5-4-xfs");
     let manifest = fixtures::manifest(&md, "raid5-4-xfs");
-    let start = 8 * MIB;
-    for n in [0, 2, 3] {
-        let member = fs::read(set.path().join(format!("disk{n}.raw"))).expect("read");
-        let len = member.len() as u64;
-        let disk = image(&disks.join(format!("disk{n}")), start + len + MIB);
-        mbr(&disk, (start, len));
-        // Holes stay holes.
-        for (at, part) in member.chunks(1 << 16).enumerate() {
-            if !fixtures::is_zeros(part) {
-                disk.write_all_at(part, start + (at << 16) as u64).expect("written");
-            }
-        }
-    }
+    let Some(()) = divided(&disks, &[0, 2, 3], mbr) else { return };
     let before = images(&disks);
     let text = done(dir.path(), &["disks"]);
     assert!(
