@@ -409,6 +409,98 @@ fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, |sum, byte| (0..8).fold(sum ^ u32::from(*byte), step))
 }
 
+/// What could break: who says what each member says of itself passes over those on partitions, which are all that most boxes have.
+#[test]
+fn members_on_partitions_are_examined() {
+    let dir = folder();
+    let disks = dir.path().join("disks");
+    let Some(()) = divided(&disks, &[0, 2, 3], mbr) else { return };
+    let Some(()) = copies_of_set(&dir.path().join("disks"), &[2]) else { return };
+    fs::rename(disks.join("d2"), dir.path().join("d2")).expect("away");
+    let before = images(&disks);
+    let alone = done(dir.path(), &["md", "examine", "d2"]);
+    let own = done(dir.path(), &["md", "examine", "disks/disk2:5"]);
+    assert_eq!(own.replace("disks/disk2:5:", "d2:"), alone);
+    assert_eq!(done(dir.path(), &["md", "examine", "disks/disk2"]), own, "of the disk");
+    let all = done(dir.path(), &["-d", "disks", "md", "examine"]);
+    assert_eq!(all.matches("Device Role : ").count(), 3, "{all}");
+    for n in [0, 2, 3] {
+        assert!(all.contains(&format!("disks/disk{n}:5:\n")), "{all}");
+    }
+    let json = done(dir.path(), &["-d", "disks", "md", "examine", "-j"]);
+    let json: Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(json.as_array().map(Vec::len), Some(3));
+    let brief = done(dir.path(), &["md", "examine", "--scan", "disks/disk2:5"]);
+    assert!(brief.starts_with("ARRAY "), "{brief}");
+    let listed = "disks/disk0:6: there is no such partition (disks/disk0 has 1, 2, 5)";
+    refused(dir.path(), &["md", "examine", "disks/disk0:6"], listed);
+    refused(dir.path(), &["md", "examine", "disks/disk0:1"], "disks/disk0:1: no md superblock");
+    assert!(images(&disks) == before);
+    // The image of a partition beside that of its disk is not a second device of the set.
+    fs::rename(dir.path().join("d2"), disks.join("d2")).expect("back");
+    let output = run(dir.path(), &["-d", "disks", "md", "examine"]);
+    assert_eq!(said(&output), "");
+}
+
+/// What could break: the way to write superblocks anew ends at the boxes that most people have; a byte beside the partition is
+/// written, or one that somebody reads or that holds something.
+#[test]
+fn superblocks_on_partitions_are_written_anew() {
+    let dir = folder();
+    let disks = dir.path().join("disks");
+    let Some(()) = divided(&disks, &[0, 1, 2, 3], mbr) else { return };
+    let whole = dumped(dir.path(), "raid5-4-xfs");
+    let told = done(dir.path(), &["md", "examine", "disks/disk0:5"]);
+    let field = |name: &str| {
+        let line = told.lines().find(|line| line.trim_start().starts_with(name));
+        let value = line.and_then(|line| line.split(" : ").nth(1))?;
+        value.split(' ').next().map(str::to_owned)
+    };
+    for n in [1, 2] {
+        let disk = File::options().write(true).open(disks.join(format!("disk{n}")));
+        disk.expect("opened").write_all_at(&[0; 64 << 10], DATA_AT).expect("overwritten");
+    }
+    let kib = |text: String| (text.parse::<u64>().expect("sectors") / 2).to_string();
+    let offset = kib(field("Data Offset").expect("an offset"));
+    let size = field("Used Dev Size").map_or("max".to_owned(), kib);
+    let chunk = field("Chunk Size").expect("a chunk").replace('K', "");
+    let make = |members: [&str; 4], force: &[&str]| -> Vec<String> {
+        let shape = ["md", "create", "new", "-l5", "-n4", "-c", &chunk, "--data-offset", &offset];
+        let words = [&shape[..], &["-z", &size, "--assume-clean"], force, &members].concat();
+        words.into_iter().map(str::to_owned).collect()
+    };
+    let members = ["disks/disk0:5", "disks/disk1:5", "disks/disk2:5", "disks/disk3:5"];
+    let before = images(&disks);
+    let with = |last| [members[0], members[1], members[2], last];
+    for (members, force, saying) in [
+        (members, &[][..], "disks/disk0:5: it holds an md RAID member"),
+        (with("disks/disk3:9"), &["--force"], "disks/disk3:9: there is no such partition"),
+        (with("disks/disk0:5"), &["--force"], "'disks/disk0:5' is given twice"),
+        (with("disks/disk0"), &["--force"], "'disks/disk0:5' and 'disks/disk0' share storage"),
+    ] {
+        let words = make(members, force);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        refused(dir.path(), &words, saying);
+    }
+    let words = make(members, &["--force"]);
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let address = format!("unix:{}/s", dir.path().display());
+    let call = ["serve", "disks/disk2", "--readonly", "--nbd", &address];
+    let serving = Serving::start(&mut program(dir.path(), &call));
+    refused(dir.path(), &words, "opening disks/disk2 for writing: another process");
+    serving.stop();
+    assert!(images(&disks) == before, "what is refused writes nothing");
+    let beside = |n: usize| {
+        let bytes = fs::read(disks.join(format!("disk{n}"))).expect("read");
+        let end = bytes.len() - MIB as usize;
+        (bytes[..DATA_AT as usize].to_vec(), bytes[end..].to_vec())
+    };
+    let others: Vec<_> = (0..4).map(beside).collect();
+    done(dir.path(), &words);
+    assert!((0..4).map(beside).collect::<Vec<_>>() == others, "beside the partitions");
+    assert!(dumped(dir.path(), "new") == whole, "not a byte of the set is another");
+}
+
 /// What could break: the copy of a disk that broke off is told to have a bad table, and whoever believes it writes another.
 #[test]
 fn of_an_image_that_is_shorter_than_its_table_says_the_table_counts() {
