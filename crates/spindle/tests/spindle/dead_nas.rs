@@ -540,6 +540,28 @@ fn of_an_image_that_is_shorter_than_its_table_says_the_table_counts() {
     }
 }
 
+/// What could break: whoever writes to a disk of a box is not told that its partitions are of sets.
+#[test]
+fn a_disk_with_members_in_it_is_served_for_writing_with_a_note() {
+    let dir = folder();
+    let disks = dir.path().join("disks");
+    let Some(()) = divided(&disks, &[0], gpt) else { return };
+    image(&dir.path().join("plain"), 16 * MIB);
+    let address = format!("unix:{}/s", dir.path().display());
+    let served = |call: &[&str]| {
+        let errors = dir.path().join("said");
+        let file = File::create(&errors).expect("made");
+        let call = [&["serve"], call, &["--nbd", &address]].concat();
+        Serving::start(program(dir.path(), &call).stderr(file)).stop();
+        fs::read_to_string(&errors).expect("text")
+    };
+    let said = served(&["disks/disk0"]);
+    let note = "disks/disk0: its partition 3 is an md RAID member: what is written there alone";
+    assert!(said.contains(note), "{said}");
+    assert_eq!(served(&["disks/disk0", "--readonly"]), "");
+    assert_eq!(served(&["plain"]), "");
+}
+
 /// Disks of a network storage box are partitioned, and the data lies on the last partition of each.
 #[test]
 fn a_set_on_partitions_of_disk_images_is_found_and_read() {
