@@ -562,6 +562,45 @@ fn a_disk_with_members_in_it_is_served_for_writing_with_a_note() {
     assert_eq!(served(&["plain"]), "");
 }
 
+/// What could break: whoever takes a RAID set for a dataset, or asks for groups where there are none, is told no and nothing else.
+#[test]
+fn a_wrong_turn_with_a_set_says_the_way() {
+    let dir = folder();
+    for name in ["disks/a", "disks/b", "disks/c"] {
+        image(&dir.path().join(name), 24 * MIB);
+    }
+    let at = dir.path();
+    let make =
+        ["md", "create", "data", "-l5", "-n3", "--assume-clean", "disks/a", "disks/b", "disks/c"];
+    done(at, &make);
+    fs::create_dir(at.join("m")).expect("made");
+    let way = "datasets of ZFS pools alone are opened here: spindle -d disks serve --volume data --readonly";
+    for call in
+        [&["zfs", "ls", "data:"][..], &["zfs", "list", "data"], &["zfs", "get", "all", "data"]]
+    {
+        let call = [&["-d", "disks"], call].concat();
+        refused(at, &call, "cannot open 'data': dataset does not exist; data: ");
+        refused(at, &call, way);
+    }
+    let output = run(at, &["-d", "disks", "zfs", "list", "other"]);
+    assert!(said(&output).trim_end().ends_with("dataset does not exist"), "{}", said(&output));
+    let groups = run(at, &["-d", "disks", "lvm", "vgs"]);
+    assert!(
+        said(&groups).contains("; spindle -d disks scan shows what lies where"),
+        "{}",
+        said(&groups)
+    );
+    refused(at, &["-d", "disks", "serve"], "spindle -d disks scan shows what is there");
+    for name in ["b", "c"] {
+        fs::rename(at.join("disks").join(name), at.join(name)).expect("away");
+    }
+    refused(
+        at,
+        &["-d", "disks", "mount", "data", "m"],
+        "data: it is a RAID set that can't be opened: ",
+    );
+}
+
 /// Disks of a network storage box are partitioned, and the data lies on the last partition of each.
 #[test]
 fn a_set_on_partitions_of_disk_images_is_found_and_read() {
