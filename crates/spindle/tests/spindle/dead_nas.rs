@@ -562,6 +562,27 @@ fn a_disk_with_members_in_it_is_served_for_writing_with_a_note() {
     assert_eq!(served(&["plain"]), "");
 }
 
+/// What could break: the one disk whose table is gone is not known to be of the box.
+#[test]
+fn a_disk_without_a_table_among_others_that_have_one_is_told_by_its_size() {
+    let dir = folder();
+    let disks = dir.path().join("disks");
+    let Some(()) = divided(&disks, &[0, 2, 3], mbr) else { return };
+    let hint = "as large as disks/disk0, which has a partition table (MBR)";
+    assert!(!done(dir.path(), &["disks"]).contains(hint));
+    let file = File::options().write(true).open(disks.join("disk3")).expect("opened");
+    file.write_all_at(&[0; 512], 0).expect("overwritten");
+    image(&disks.join("other"), 24 * MIB);
+    let text = done(dir.path(), &["disks"]);
+    assert_eq!(text.matches("which has a partition table").count(), 1, "{text}");
+    let line = text.lines().skip_while(|line| !line.contains("disks/disk3  ")).nth(1);
+    assert!(line.is_some_and(|line| line.contains(hint)), "{text}");
+    // What the page says: the other's table onto a copy.
+    let other = fs::read(disks.join("disk0")).expect("read");
+    file.write_all_at(&other[..512], 0).expect("written");
+    assert!(done(dir.path(), &["disks"]).contains("slot 3  disks/disk3:5"));
+}
+
 /// What could break: whoever takes a RAID set for a dataset, or asks for groups where there are none, is told no and nothing else.
 #[test]
 fn a_wrong_turn_with_a_set_says_the_way() {
