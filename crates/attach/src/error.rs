@@ -19,6 +19,7 @@ use host::{ListenError, MountError, OpenError, ProbeError, StartError};
 use rt::{IoError, Stalled, StreamError};
 use std::io;
 use std::path::PathBuf;
+use volume::gpt::GptError;
 use volume::lvm::LvmError;
 
 /// See the [module](self).
@@ -170,6 +171,20 @@ pub enum Error {
         .path.display(), .whole.display(), .whole.display()
     )]
     OnPartition { path: PathBuf, whole: PathBuf },
+    #[error("{}: there is no such partition ({listed})", .path.display())]
+    NoPartition { path: PathBuf, listed: String },
+    #[error(
+        "{}: {} is a member of a RAID set itself, and its partitions are the set's: name those (SET:N)",
+        .path.display(), .whole.display()
+    )]
+    PartitionOfMember { path: PathBuf, whole: PathBuf },
+    #[error(
+        "{}: the kernel has devices of its own for the partitions of {}: name that one (lsblk lists them)",
+        .path.display(), .whole.display()
+    )]
+    KernelPartition { path: PathBuf, whole: PathBuf },
+    #[error(transparent)]
+    Table(#[from] GptError),
     #[error(transparent)]
     Lvm(#[from] LvmError),
     #[error("{error} ({listed})")]
@@ -425,6 +440,9 @@ impl Error {
             | Error::MoreThanOne
             | Error::NoLine
             | Error::NoVolume { .. }
+            | Error::NoPartition { .. }
+            | Error::PartitionOfMember { .. }
+            | Error::KernelPartition { .. }
             | Error::IsFileSystem { .. }
             | Error::KeyFile { .. }
             | Error::KeyTooLong { .. }

@@ -227,6 +227,10 @@ pub enum Event {
         path: PathBuf,
         what: &'static str,
     },
+    MembersServed {
+        path: PathBuf,
+        partitions: Vec<u32>,
+    },
     WrittenElsewhere {
         path: PathBuf,
     },
@@ -475,6 +479,19 @@ impl fmt::Display for Event {
                 "{}: it holds {what}: what is written to it alone is not on the others; --volume serves the set",
                 path.display()
             ),
+            Event::MembersServed { path, partitions } => {
+                let numbers: Vec<String> = partitions.iter().map(ToString::to_string).collect();
+                let what = match &numbers[..] {
+                    [one] => format!("its partition {one} is an md RAID member"),
+                    many => format!("its partitions {} are md RAID members", many.join(", ")),
+                };
+                write!(
+                    f,
+                    "{}: {what}: what is written there alone is not on the others; --volume serves a set, --readonly where it lies on \
+                     partitions of images",
+                    path.display()
+                )
+            }
             Event::WrittenElsewhere { path } => write!(
                 f,
                 "{}: another process is writing to it: what is read may not hold together",

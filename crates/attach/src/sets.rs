@@ -3,6 +3,7 @@
 //! * [`sources`]: which devices, and the sets on them.
 //! * [`name`]: what a set is called.
 //! * [`missing`]: who takes no part in a set, and whether it is started without them.
+//! * [`parted`]: partitions of disk images that are to be made members.
 //! * [`reading`], [`live`]: a set opened for reading, and for writing.
 //! * [`running`]: a set that is served for writing, and what runs beside it.
 //!
@@ -11,6 +12,7 @@
 pub mod live;
 pub mod missing;
 pub mod name;
+pub mod parted;
 pub mod reading;
 pub mod running;
 pub mod sources;

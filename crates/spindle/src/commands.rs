@@ -16,7 +16,7 @@ mod replay;
 mod reports;
 pub mod scan;
 pub mod serve;
-mod typed;
+pub mod typed;
 pub mod workloads;
 pub mod zfs;
 pub mod zpool;

@@ -22,6 +22,8 @@ pub struct Failure {
     pub status: u8,
     /// The pool that it failed for, because somebody holds it: the command can be sent there.
     pub held: Option<String>,
+    /// The dataset or pool that it failed for, because there is none of that name.
+    pub absent: Option<String>,
     /// What was attached refused it, and not who read the command line.
     by_library: bool,
 }
@@ -33,19 +35,20 @@ impl Failure {
             message: printable::line(&message.to_string()),
             status: 1,
             held: None,
+            absent: None,
             by_library: false,
         }
     }
 
     /// It failed, and why was said already.
     pub fn said() -> Failure {
-        Failure { message: String::new(), status: 1, held: None, by_library: false }
+        Failure { message: String::new(), status: 1, held: None, absent: None, by_library: false }
     }
 
     /// A signal ended it, with the exit status that shells give for that.
     pub fn interrupted(message: impl ToString) -> Failure {
         let message = printable::line(&message.to_string());
-        Failure { message, status: INTERRUPTED, held: None, by_library: false }
+        Failure { message, status: INTERRUPTED, held: None, absent: None, by_library: false }
     }
 
     /// It was asked wrongly: a file, name or value of the user's.
@@ -54,6 +57,7 @@ impl Failure {
             message: printable::line(&message.to_string()),
             status: 2,
             held: None,
+            absent: None,
             by_library: false,
         }
     }
@@ -102,11 +106,17 @@ impl From<attach::Error> for Failure {
             attach::Error::PoolHeld { name, .. } => Some(name.clone()),
             _ => None,
         };
+        let absent = match &error {
+            attach::Error::NoDataset { name } | attach::Error::NoPool { name } => {
+                Some(name.clone())
+            }
+            _ => None,
+        };
         // Where disks lie is asked of who calls, and OpenZFS has no word for it; what another process answered has its status.
         let by_library =
             !matches!(error, attach::Error::NoDevices | attach::Error::Answered { .. });
         let (message, status) = (printable::line(&error.to_string()), error.status());
-        Failure { message, status, held, by_library }
+        Failure { message, status, held, absent, by_library }
     }
 }
 

@@ -4,6 +4,7 @@
 //!   behind the command's group (`spindle zfs -T 20 list`).
 //! * What OpenZFS's commands have and these lack is answered by name.
 
+use crate::commands::typed;
 use clap::Error;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::ffi::OsString;
@@ -51,6 +52,9 @@ fn meant(error: &Error, arguments: &[OsString]) -> Option<String> {
                 _ => None,
             }
         }
+        ErrorKind::MissingRequiredArgument if group == Some("serve") => {
+            nothing_to_serve(words.get(1..at?)?)
+        }
         // `zfs list -d` is a depth.
         ErrorKind::ValueValidation if invalid?.starts_with("-d ") && group == Some("zfs") => {
             Path::new(value?).exists().then(|| devices_first("zfs"))
@@ -72,6 +76,29 @@ fn meant(error: &Error, arguments: &[OsString]) -> Option<String> {
             format!("'{stray}': each device takes its own -d (-d A -d B), or name the folder that they lie in")
         })
     })
+}
+
+/// What could be served, of a call that names nothing; `before` are the words before the command.
+fn nothing_to_serve(before: &[&str]) -> Option<String> {
+    // `md serve` wants a set.
+    if before.contains(&"md") {
+        return None;
+    }
+    let (mut devices, mut is_value) = (Vec::new(), false);
+    for word in before {
+        match word.strip_prefix("--devices=") {
+            Some(device) => devices.push(PathBuf::from(device)),
+            None if is_value => devices.push(PathBuf::from(word)),
+            None => {}
+        }
+        is_value = !is_value && matches!(*word, "-d" | "--devices");
+    }
+    let of = if devices.is_empty() { " DIR" } else { "" };
+    Some(format!(
+        "name a file or block device to serve, or --volume NAME for what lies on the devices of -d: {} scan{of} shows what is there, \
+         and the command that serves it (see --help)",
+        typed::spindle(&devices)
+    ))
 }
 
 /// The path that is not there, of a call that names disks alone (a scan).
@@ -293,6 +320,11 @@ mod tests {
                 &["spindle", "lab", "fio", "--name=a", "--rw=randread", "--direct"],
                 "printf '[a]\\nrw=randread\\ndirect\\n' > job.fio; spindle lab fio job.fio --dir DIR",
             ),
+            (
+                &["spindle", "-d", "a b", "serve"],
+                "or --volume NAME for what lies on the devices of -d: spindle -d 'a b' scan shows",
+            ),
+            (&["spindle", "serve", "--readonly"], ": spindle scan DIR shows what is there"),
             (&["spindle", "zfs", "send", "tank@a"], "zfs cp -r copies files out"),
             (&["spindle", "zpool", "wait", "tank"], "zpool iostat what one that is held does"),
             (&["spindle", "zpool", "attach", "tank"], "OpenZFS, which imports the pool, replaces"),

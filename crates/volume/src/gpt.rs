@@ -11,6 +11,9 @@
 //! The header in block 1 counts; where its checksum or that of its table is wrong, the copy at the end
 //! does, and [`Table::from_backup`] says so. Blocks are the device's logical ones.
 //!
+//! Of a device that is shorter than its table says (a copy that broke off) the partitions within it are read; the others are
+//! [named](Table::beyond).
+//!
 //! Partitions are read, not made: arrays and disks come with theirs. Those of the older MBR: [`crate::mbr`].
 //!
 //! **Source**: UEFI Specification 2.10, chapter 5.
@@ -95,6 +98,10 @@ pub struct Table {
     pub id: Guid,
     /// In the order of their numbers.
     pub partitions: Vec<Partition>,
+    /// Numbers of those that reach beyond the device's end.
+    pub beyond: Vec<u32>,
+    /// How long the device was when the table was written, or as long as the partitions need where that is more.
+    pub size: ByteCount,
     /// Whether the first header was bad, so that this comes from the copy at the end.
     pub from_backup: bool,
 }
@@ -160,6 +167,8 @@ async fn read_at(
 /// What the header says, checked.
 struct Header {
     id: Guid,
+    /// Bytes up to the end of the last block, which is the farther of the two headers'.
+    size: u64,
     table_at: u64,
     count: u32,
     entry_bytes: u32,
@@ -204,8 +213,10 @@ impl Header {
             return Err(fields.wrong_at("table block", 72, Problem::Value(table_block)));
         }
         let id = Guid(fields.array_at("id", 56)?);
+        let last = fields.get_at::<u64>("other header's block", 32)?.max(own);
+        let size = last.saturating_add(1).saturating_mul(block);
         let checksum = fields.get_at::<u32>("table checksum", 88)?;
-        Ok(Header { id, table_at: table_block * block, count, entry_bytes, checksum })
+        Ok(Header { id, size, table_at: table_block * block, count, entry_bytes, checksum })
     }
 
     fn table_bytes(&self) -> u64 {
@@ -218,7 +229,7 @@ impl Header {
             return Err(fields.wrong_at("table checksum", 0, Problem::Checksum));
         }
         let block = device.geometry().logical_block.bytes();
-        let mut partitions = Vec::new();
+        let (mut partitions, mut beyond, mut size) = (Vec::new(), Vec::new(), self.size);
         for number in 0..self.count {
             let at = number as usize * self.entry_bytes as usize;
             let guid = |field, at| fields.array_at(field, at).map(Guid);
@@ -236,7 +247,9 @@ impl Header {
             let len = len.ok_or_else(|| wrong("last block", at + 40, last))?;
             let (start, len) = (Offset(start), ByteCount(len));
             if Request::read(start, len).check(&**device).is_err() {
-                return Err(wrong("last block", at + 40, last));
+                beyond.push(number + 1);
+                size = size.max(start.bytes().saturating_add(len.bytes()));
+                continue;
             }
             let name = fields.slice("name", at + 56, 2 * NAME_UNITS)?;
             let units: Vec<u16> = name
@@ -253,6 +266,6 @@ impl Header {
                 name: String::from_utf16_lossy(&units),
             });
         }
-        Ok(Table { id: self.id, partitions, from_backup: false })
+        Ok(Table { id: self.id, partitions, beyond, size: ByteCount(size), from_backup: false })
     }
 }

@@ -69,6 +69,15 @@ pub struct Table {
     pub partitions: Vec<Partition>,
     /// Numbers of those that reach beyond the device's end.
     pub beyond: Vec<u32>,
+    /// Where the farthest of those ends.
+    pub beyond_to: Offset,
+}
+
+impl Table {
+    fn add_beyond(&mut self, number: u32, end: Offset) {
+        self.beyond.push(number);
+        self.beyond_to = self.beyond_to.max(end);
+    }
 }
 
 /// An entry that is not empty.
@@ -82,6 +91,12 @@ struct Entry {
 impl Entry {
     fn is_extended(self) -> bool {
         EXTENDED.contains(&self.kind)
+    }
+
+    /// Where it ends, counted from `from`.
+    fn end(self, from: u64, device: &DeviceRef) -> Offset {
+        let blocks = from.saturating_add(self.first).saturating_add(self.blocks);
+        Offset(blocks.saturating_mul(device.geometry().logical_block.bytes()))
     }
 
     /// The partition that it is, counted from `from`; nothing where it does not lie within the device.
@@ -137,7 +152,7 @@ pub async fn read_table(device: &DeviceRef) -> Result<Option<Table>, IoError> {
                 add_logical(device, &mut table, found).await?;
             }
             Some(found) => table.partitions.push(found),
-            None => table.beyond.push(number),
+            None => table.add_beyond(number, entry.end(0, device)),
         }
     }
     table.partitions.sort_by_key(|partition| partition.number);
@@ -173,7 +188,7 @@ async fn add_logical(
         if let Some(own) = own.filter(|own| !own.is_extended()) {
             match own.within(at, number, device) {
                 Some(found) => table.partitions.push(found),
-                None => table.beyond.push(number),
+                None => table.add_beyond(number, own.end(at, device)),
             }
             number += 1;
         }

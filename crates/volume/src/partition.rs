@@ -50,12 +50,15 @@ pub async fn read_table(device: &DeviceRef) -> Result<Option<Table>, GptError> {
             start: one.start,
             len: one.len,
         };
-        let remark = table.from_backup.then(|| {
+        let damaged = table.from_backup.then(|| {
             format!(
                 "{}: its first partition table is damaged, the copy at the end counts",
                 device.name()
             )
         });
+        let short = cut_short(device, "GPT", &table.beyond, table.size.bytes());
+        let remark =
+            damaged.into_iter().chain(short).reduce(|one, other| format!("{one}; {other}"));
         let partitions = table.partitions.into_iter().map(partition).collect();
         return Ok(Some(Table { form: "GPT", partitions, remark }));
     }
@@ -70,11 +73,24 @@ pub async fn read_table(device: &DeviceRef) -> Result<Option<Table>, GptError> {
         len: one.len,
         device: one.device(device),
     };
-    let beyond: Vec<String> = table.beyond.iter().map(ToString::to_string).collect();
-    let remark = (!beyond.is_empty()).then(|| {
-        let (name, beyond) = (device.name(), beyond.join(", "));
-        format!("{name}: its partition {beyond} reaches beyond the end: is the device cut short?")
-    });
+    let remark = cut_short(device, "MBR", &table.beyond, table.beyond_to.bytes());
     let partitions = table.partitions.into_iter().map(partition).collect();
     Ok(Some(Table { form: "MBR", partitions, remark }))
+}
+
+/// What is said of a device that ends before partitions that its table has, which goes up to `needed` bytes; nothing where there
+/// are none.
+fn cut_short(device: &DeviceRef, form: &str, beyond: &[u32], needed: u64) -> Option<String> {
+    let numbers: Vec<String> = beyond.iter().map(ToString::to_string).collect();
+    let (are, reach, they) = match &numbers[..] {
+        [] => return None,
+        [_] => ("partition", "reaches", "it"),
+        _ => ("partitions", "reach", "them"),
+    };
+    let (name, numbers, len) =
+        (device.name(), numbers.join(", "), device.geometry().capacity.bytes());
+    Some(format!(
+        "{name}: its {are} {numbers} {reach} beyond the end: its {form} goes up to {needed} bytes, and it has {len}: cut short? The \
+         table is whole, make no other; a copy of it that is as long again (truncate -s {needed} COPY, zeros at its end) has {they}"
+    ))
 }

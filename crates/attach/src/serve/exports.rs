@@ -7,6 +7,7 @@ use crate::pools::host::check_not_in_use;
 use crate::pools::running::client::refuse_held;
 use crate::pools::writing::{Opening, open_live};
 use crate::pools::{HeldBy, Pools, Session, View, pool_of};
+use crate::sets::sources;
 use ::md::superblock::Uuid;
 use ::zfs::ZfsError;
 use ::zfs::dsl::property::view::Kind;
@@ -127,17 +128,40 @@ impl Served {
         let host = self.session.pools.disks().context().host();
         let device = FileDevice::open_to_the_byte(&host, path, read_only);
         let device = Rc::new(device?);
-        if let Ok(Some(content)) = host::probe::content(path)
-            && content.what.starts_with(MEMBER)
-            && !read_only
-        {
-            self.tell(Event::MemberServed { path: path.into(), what: content.what });
+        if !read_only {
+            self.tell_members(path);
         }
         match read_only {
             true => self.read.push(OnlyRead::File(Rc::clone(&device))),
             false => self.written.extend(Identity::of(path)),
         }
         Ok(device)
+    }
+
+    /// Says that members of sets lie there.
+    fn tell_members(&self, path: &Path) {
+        if let Ok(Some(content)) = host::probe::content(path)
+            && content.what.starts_with(MEMBER)
+        {
+            return self.tell(Event::MemberServed { path: path.into(), what: content.what });
+        }
+        let context = self.session.pools.disks().context();
+        // By its blocks, as tables count them.
+        let Ok(device) = sources::open(&context.host(), path) else { return };
+        let Ok(Some(table)) = sources::table_of(context, &device, &[]) else { return };
+        let found = context.finish(async move {
+            let mut members = Vec::new();
+            for part in table.partitions {
+                let (found, damaged) = sources::on_partitions(std::slice::from_ref(&part)).await;
+                members.extend((found.len() + damaged.len() > 0).then_some(part.number));
+            }
+            Ok::<_, Error>(members)
+        });
+        if let Ok(partitions) = found
+            && !partitions.is_empty()
+        {
+            self.tell(Event::MembersServed { path: path.into(), partitions });
+        }
     }
 
     fn open_volume(

@@ -4,7 +4,8 @@
 //! told, and passed over too, so that the set can be opened without it.
 //!
 //! The disks of most network storage boxes are partitioned, and their sets lie on the partitions. Of an image of such a disk
-//! those are called `IMAGE:N`; a set on them is read, and written only by the devices that the kernel makes of them. Where the
+//! those are called `IMAGE:N`; a set on them is read, and written only by the devices that the kernel makes of them (superblocks
+//! are, by [`parted`](super::parted)). Where the
 //! kernel's partitions of a disk are among the devices, the disk's own table is not looked at ([`tabled`]).
 
 use super::name;
@@ -31,6 +32,73 @@ pub fn open(host: &Host, path: &Path) -> Result<DeviceRef, Error> {
     Ok(Rc::new(device))
 }
 
+/// Opens a device for writing, with the writer's lock.
+///
+/// # Errors
+/// Where it can't be opened, or another process uses it.
+pub fn open_writing(host: &Host, path: &Path) -> Result<DeviceRef, Error> {
+    let options = FileOptions { direct: false, read_only: false };
+    let device = FileDevice::open(host, path, options).map_err(Error::Named)?;
+    Ok(Rc::new(device))
+}
+
+/// Opens for reading what a path names: a device, or with `DISK:N` a partition of one.
+///
+/// # Errors
+/// Where it can't be opened, or there is no such partition.
+pub fn open_named(context: &Context, path: &Path) -> Result<DeviceRef, Error> {
+    match whole_of(path) {
+        None => open(&context.host(), path),
+        Some(whole) => {
+            let disk = open(&context.host(), &whole)?;
+            Ok(partition_of(context, &disk, path)?.device)
+        }
+    }
+}
+
+/// The partition that `DISK:N` names, of that disk.
+///
+/// # Errors
+/// Where there is none, or the disk is a member of a set itself.
+pub fn partition_of(context: &Context, disk: &DeviceRef, path: &Path) -> Result<Partition, Error> {
+    let number = path.to_str().and_then(|text| text.rsplit_once(':')?.1.parse::<u32>().ok());
+    let looked = Rc::clone(disk);
+    let (is_member, table) = context.finish(async move {
+        let is_member = matches!(assemble::find(&looked).await, Ok(Some(_)));
+        Ok::<_, Error>((is_member, partition::read_table(&looked).await?))
+    })?;
+    if is_member {
+        let whole = PathBuf::from(&*disk.name());
+        return Err(Error::PartitionOfMember { path: path.into(), whole });
+    }
+    let partitions = table.map_or_else(Vec::new, |table: Table| table.partitions);
+    let numbers: Vec<String> = partitions.iter().map(|one| one.number.to_string()).collect();
+    let found = partitions.into_iter().find(|one| Some(one.number) == number);
+    found.ok_or_else(|| {
+        let listed = match &numbers[..] {
+            [] => format!("{} has none", disk.name()),
+            _ => format!("{} has {}", disk.name(), numbers.join(", ")),
+        };
+        Error::NoPartition { path: path.into(), listed }
+    })
+}
+
+/// The table of partitions of a device that is no member; nothing where the kernel's are among `all`.
+///
+/// # Errors
+/// Where it is damaged, or can't be read.
+pub fn table_of(
+    context: &Context,
+    device: &DeviceRef,
+    all: &[DeviceRef],
+) -> Result<Option<Table>, Error> {
+    if tabled(std::slice::from_ref(device), all).is_empty() {
+        return Ok(None);
+    }
+    let device = Rc::clone(device);
+    context.finish(async move { partition::read_table(&device).await })
+}
+
 /// The devices with superblocks among these.
 ///
 /// # Errors
@@ -43,7 +111,7 @@ pub fn scan(context: &Context, paths: &[PathBuf]) -> Result<Vec<Found>, Error> {
         if is_uri(&path) {
             continue;
         }
-        let device = match open(&context.host(), &path) {
+        let device = match open_named(context, &path) {
             Ok(device) => device,
             // Whatever else lies in a folder of disks; a path that was named is another matter.
             Err(error) if !paths.contains(&path) => {

@@ -1,10 +1,13 @@
-//! Where nothing of what was asked for is found: what else lies there, and which command tells of it.
+//! Where nothing of what was asked for is found: what else lies there, and which command tells of it; and what a name means that is
+//! none of a dataset.
 
 use super::typed;
-use crate::output::say;
+use crate::output::{Failure, say};
+use attach::Error;
 use attach::disks::Disks;
 use attach::paths::expand;
 use std::path::PathBuf;
+use volume::content::identify;
 
 /// Names that a line has.
 const NAMED_MAX: usize = 4;
@@ -45,4 +48,44 @@ pub fn say_others_than_sets(devices: &[PathBuf]) {
             "note: no md superblock is there, but {path} holds {what}: {spindle} scan shows what lies where"
         ));
     }
+}
+
+/// The failure of a command on datasets, with what its name means where that is a RAID set or a volume on these disks.
+pub fn with_what_it_is(failure: Failure, disks: &Disks, devices: &[PathBuf]) -> Failure {
+    let called = failure.absent.as_ref().and_then(|name| name.split(['@', '#']).next());
+    match called.and_then(|called| no_dataset(called, "opened", false, disks, devices)) {
+        Some(instead) => failure.and_do(&instead),
+        None => failure,
+    }
+}
+
+/// What to do instead, where what was named is no dataset but a RAID set or a volume, and so can't be `done`; nothing where it is
+/// neither.
+pub fn no_dataset(
+    called: &str,
+    done: &str,
+    for_writing: bool,
+    disks: &Disks,
+    devices: &[PathBuf],
+) -> Option<String> {
+    let spindle = typed::spindle(devices);
+    let device = match disks.volume(called) {
+        Ok(opened) => opened.device,
+        Err(Error::Refused { why, .. }) => {
+            return Some(format!(
+                "{called}: it is a RAID set that can't be opened: {why}; {spindle} scan says more"
+            ));
+        }
+        Err(_) => return None,
+    };
+    let content = disks.wait(async move { identify(&device).await }).ok().flatten();
+    let holds = match &content {
+        Some(content) => format!("it holds {}", content.kind.name()),
+        None => "it is a volume".to_owned(),
+    };
+    let (flag, name) = (if for_writing { "" } else { " --readonly" }, typed::quoted(called));
+    Some(format!(
+        "{called}: {holds}, and datasets of ZFS pools alone are {done} here: {spindle} serve --volume {name}{flag} lends it \
+         to Linux, which mounts it; it says how"
+    ))
 }

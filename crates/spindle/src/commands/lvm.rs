@@ -5,6 +5,7 @@
 //! it is done.
 
 use crate::commands::md::{Sink, copy};
+use crate::commands::typed;
 use crate::events::{events, refuse_denied};
 use crate::output::{Failure, print, print_json, say};
 use crate::printable;
@@ -153,7 +154,11 @@ fn listed(
     let disks = looked(devices)?;
     list(&disks)?;
     if disks.groups.is_empty() {
-        say(&format!("note: no volume group is there: {}", disks.searched()));
+        say(&format!(
+            "note: no volume group is there: {}; {} scan shows what lies where",
+            disks.searched(),
+            typed::spindle(devices)
+        ));
     }
     refuse_denied(disks.context())
 }

@@ -13,8 +13,8 @@
 //! one holds a pool, others may have it mount more, and it ends when all is unmounted.
 
 use super::carried::carry_out;
+use super::elsewhere::no_dataset;
 use super::mount_option::MountOption;
-use super::typed;
 use super::zfs::source::ViewArgs;
 use crate::events::events;
 use crate::output::{Failure, print};
@@ -35,7 +35,6 @@ use futures_util::future::select;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::rc::Rc;
-use volume::content::identify;
 
 /// What to mount, and where.
 #[derive(Args)]
@@ -92,25 +91,12 @@ pub fn run(args: &MountArgs, devices: &[PathBuf]) -> Result<(), Failure> {
         true => run_writable(args, &place),
         false => run_read_only(args, &place),
     };
-    done.map_err(|failure| no_dataset(args, for_writing, &place).unwrap_or(failure))
-}
-
-/// What to do instead, where what was named is no dataset but a RAID set or a volume.
-fn no_dataset(args: &MountArgs, for_writing: bool, place: &PoolPlace<'_>) -> Option<Failure> {
-    let called = &args.dataset;
-    let disks = Disks::open(&Events::unheard(), place.devices).ok()?;
-    let device = disks.volume(called).ok()?.device;
-    let content = disks.wait(async move { identify(&device).await }).ok().flatten();
-    let holds = match &content {
-        Some(content) => format!("it holds {}", content.kind.name()),
-        None => "it is a volume".to_owned(),
-    };
-    let flag = if for_writing { "" } else { " --readonly" };
-    let (spindle, name) = (typed::spindle(place.devices), typed::quoted(called));
-    Some(Failure::failed(format!(
-        "{called}: {holds}, and datasets of ZFS pools alone are mounted here: {spindle} serve --volume {name}{flag} lends it \
-         to Linux, which mounts it; it says how"
-    )))
+    done.map_err(|failure| {
+        let disks = Disks::open(&Events::unheard(), devices).ok();
+        let instead = disks
+            .and_then(|disks| no_dataset(&args.dataset, "mounted", for_writing, &disks, devices));
+        instead.map_or(failure, Failure::failed)
+    })
 }
 
 fn run_read_only(args: &MountArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {

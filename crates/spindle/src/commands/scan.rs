@@ -296,7 +296,31 @@ impl Scan {
             Holds::Unreadable(why) => format!("can't be read: {}", printable::line(why)),
         };
         out.line(depth, &format!("{name}  {size}  {what}"));
+        if let Some((other, form)) = self.divided_like(place) {
+            out.line(
+                depth + 1,
+                &format!(
+                    "as large as {}, which has a partition table ({form}): the guide's page \"My NAS died\" says what can be tried \
+                     where its own was overwritten",
+                    shown(other)
+                ),
+            );
+        }
         self.below(out, depth + 1, place);
+    }
+
+    /// A disk that is divided, where one that is not known to hold anything may have been divided alike.
+    fn divided_like(&self, place: &Place) -> Option<(&str, &'static str)> {
+        let is_whole = self.survey.devices.iter().any(|one| one.name == place.name);
+        if !is_whole || !matches!(place.holds, Holds::Unknown | Holds::Nothing) {
+            return None;
+        }
+        let alike = self.survey.devices.iter().filter(|one| one.size == place.size);
+        let mut divided = alike.filter_map(|one| match one.holds {
+            Holds::Partitions(form) => Some((one.name.as_str(), form)),
+            _ => None,
+        });
+        divided.next()
     }
 
     /// The same of a set, whose name and size were told.

@@ -58,11 +58,14 @@ mod userspace;
 pub mod version;
 mod volume;
 
+use super::elsewhere::with_what_it_is;
 use super::held;
 use crate::output::Failure;
 use crate::pools::PoolArgs;
 use ::zfs::dsl::account::Whose;
 use ::zfs::spa::OpenOptions;
+use attach::Events;
+use attach::disks::Disks;
 use attach::pools::{Asked, PoolPlace};
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
@@ -149,7 +152,15 @@ enum ZfsCommand {
 pub fn run(args: ZfsArgs, devices: &[PathBuf], carry_out: &dyn Fn(Asked)) -> Result<(), Failure> {
     let (options, goes) = (args.pools.options(), args.goes_to_holder());
     let done = held::run(devices, options, goes, |place| dispatch(args.command, place, carry_out));
-    done.map_err(Failure::with_openzfs_status)
+    done.map_err(|failure| {
+        // Looked for anew: whatever the command had open is closed.
+        let absent = failure.absent.as_ref();
+        match absent.and_then(|_| Disks::open(&Events::unheard(), devices).ok()) {
+            Some(disks) => with_what_it_is(failure, &disks, devices),
+            None => failure,
+        }
+        .with_openzfs_status()
+    })
 }
 
 impl ZfsArgs {

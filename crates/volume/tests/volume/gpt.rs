@@ -89,3 +89,18 @@ fn no_flipped_bit_of_header_or_table_is_believed() {
         assert_eq!(table.partitions, expected.partitions);
     }
 }
+
+/// What could break: the table of a copy that broke off is told to be bad, and lost with the partitions that are there.
+#[test]
+fn of_a_device_that_is_shorter_than_its_table_says_what_is_there_is_read() {
+    let read = |size: ByteCount| {
+        run(move |_| async move { read_table(&(disk("disk", size, HEAD) as _)).await })
+    };
+    let table = read(ByteCount::mib(8)).expect("readable").expect("there is one");
+    let numbers: Vec<u32> = table.partitions.iter().map(|one| one.number).collect();
+    assert_eq!((&numbers[..], &table.beyond[..]), (&[1][..], &[3][..]));
+    assert_eq!((table.size, table.from_backup), (SIZE, false));
+    // Cut behind the last partition nothing is missing but the copy of the table.
+    let table = read(ByteCount(SIZE.bytes() - 512)).expect("readable").expect("there is one");
+    assert_eq!((table.partitions.len(), table.beyond.len(), table.size), (2, 0, SIZE));
+}

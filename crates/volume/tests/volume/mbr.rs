@@ -94,6 +94,7 @@ fn what_reaches_beyond_the_end_is_left_out_and_named() {
     let read =
         read(&[(0, table([entry(0x83, 2048, 2048), entry(0x83, 8192, 1 << 20), NONE, NONE]))]);
     let read = read.expect("a table");
+    assert_eq!(read.beyond_to, Offset((8192 + (1 << 20)) * 512));
     assert_eq!((found(&read), read.beyond), (vec![(1, 2048, 2048)], vec![2]));
 }
 

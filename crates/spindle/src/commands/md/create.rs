@@ -6,6 +6,8 @@
 //! Nothing that holds something is overwritten without `--force`. Each device's superblock is written last and
 //! after a flush, and superblocks of other versions that lie elsewhere on it are wiped, so that it is never two
 //! things at once.
+//!
+//! A device may be a partition of a disk image, `IMAGE:N`, too: of a copy whose superblock was overwritten.
 
 use super::words;
 use crate::events::context;
@@ -15,12 +17,12 @@ use ::md::superblock::place::Version;
 use ::md::superblock::{MAGIC, SUPERBLOCK_BYTES, Stamp};
 use ::md::{ArraySpec, CHUNK_DEFAULT, Layout, Level};
 use attach::Context;
+use attach::sets::parted::Parted;
+use attach::sets::sources;
 use attach::{expendable, random};
 use clap::Args;
-use host::{FileDevice, FileOptions};
 use rt::{Buf, DeviceRef, IoError, Request};
 use std::path::PathBuf;
-use std::rc::Rc;
 use stdx::{ByteCount, Offset};
 
 /// Bytes of a set's name: a superblock has room for 32, and a zero ends it.
@@ -73,7 +75,7 @@ pub struct CreateArgs {
     /// Overwrite what the devices hold
     #[arg(short, long)]
     force: bool,
-    /// The devices, members first; the word missing leaves a slot empty
+    /// The devices, members first; the word missing leaves a slot empty. IMAGE:N is a partition of a disk image
     #[arg(required = true)]
     devices: Vec<PathBuf>,
 }
@@ -97,16 +99,21 @@ pub fn run(args: CreateArgs) -> Result<(), Failure> {
     let runtime = context()?;
     let mut devices = Vec::new();
     let paths: Vec<&PathBuf> = args.devices.iter().chain(&args.write_journal).collect();
+    let mut parted = Parted::default();
     for (n, path) in paths.iter().enumerate() {
         if path.as_os_str() == "missing" && n < args.raid_devices {
             devices.push(None);
             continue;
         }
+        let others = paths[..n].iter().map(|other| other.as_path());
+        if let Some(image) = sources::whole_of(path) {
+            devices.push(Some(parted.open(&runtime, path, &image, others, args.force)?));
+            continue;
+        }
         expendable::check_expendable(path, args.force)?;
-        expendable::check_distinct(path, paths[..n].iter().map(|other| other.as_path()))?;
-        let options = FileOptions { direct: false, read_only: false };
-        let device = FileDevice::open(&runtime.host(), path, options).map_err(Failure::usage)?;
-        devices.push(Some(Rc::new(device) as DeviceRef));
+        expendable::check_distinct(path, others)?;
+        parted.check_apart(path)?;
+        devices.push(Some(sources::open_writing(&runtime.host(), path)?));
     }
     let new = wished(&args, name)?;
     let mut described = Vec::new();

@@ -1,5 +1,7 @@
 //! `spindle md examine`: what md wrote on each device, line for line as `mdadm --examine` prints it.
 //!
+//! Members on partitions of disks are among them, called `DISK:N`; one alone is named so.
+//!
 //! Devices that went on without each other are told on standard error. With `--bitmap` or `--badblocks` what lies beside it ([`logs`]). With `--brief` or `--scan` one ARRAY line a set. Moments are in universal time. Source of the form:
 //! mdadm 4.2, `super1.c` and `super0.c` (`examine_super1`, `examine_super0`).
 
@@ -10,7 +12,8 @@ use crate::commands::typed;
 use crate::events::{context, refuse_denied};
 use crate::output::{Failure, print, say};
 use ::md::assemble::{self, AssembleError, Choice, Found, Superblock};
-use ::md::superblock::bitmap::BitmapSuperblock;
+use ::md::superblock::bad_blocks::BadBlock;
+use ::md::superblock::bitmap::{BitmapSuperblock, Bits};
 use ::md::superblock::place::Version;
 use ::md::superblock::v1::SuperblockV1;
 use ::md::superblock::v090::{Descriptor, SuperblockV090};
@@ -19,9 +22,11 @@ use attach::paths::expand;
 use attach::sets::{missing, name as names, sources};
 use attach::{Context, Event};
 use clap::Args;
+use rt::DeviceRef;
 use serde_json::{Value, json};
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 /// What `examine` takes.
 #[derive(Args)]
@@ -64,75 +69,36 @@ pub fn run(args: ExamineArgs, paths: &[PathBuf]) -> Result<(), Failure> {
         brief(&found, args.verbose, args.json)?;
         return refuse_denied(&runtime);
     }
+    let members = members(&runtime, paths, named)?;
     let mut text = String::new();
     let mut values = Vec::new();
-    let mut seen = Vec::new();
-    for path in expand(paths)? {
-        let is_named = paths.contains(&path);
-        let device = match sources::open(&runtime.host(), &path) {
-            Ok(device) => device,
-            // Whatever else lies in a folder of disks; a path that was named is another matter.
-            Err(error) if !is_named => {
-                if matches!(&error, attach::Error::Named(error) if error.is_denied()) {
-                    runtime.passed_denied(&path);
-                }
-                continue;
-            }
-            Err(error) => return Err(error.into()),
-        };
-        let read = async move {
-            let Some(found) = assemble::find(&device).await? else { return Ok(None) };
-            // A bitmap that can't be read is no reason not to show the superblock.
-            let bitmap = assemble::bitmap(&found).await.ok().flatten();
-            let log = assemble::bad_blocks(&found).await;
-            Ok(Some((found, bitmap, log)))
-        };
-        let read = match runtime.finish::<_, AssembleError>(read) {
-            Ok(read) => read,
-            Err(error) if !is_named => {
-                runtime.tell(Event::PassedOver { error });
-                continue;
-            }
-            Err(error) => return Err(error.into()),
-        };
-        seen.extend(read.as_ref().map(|(found, ..)| found.clone()));
-        if let Some((found, bitmap, _)) = read.as_ref().filter(|_| args.bitmap) {
+    for Member { found, bitmap, log, .. } in &members {
+        if args.bitmap {
             text += &logs::bitmap(found, bitmap.as_ref())?;
             continue;
         }
-        if let Some((found, _, log)) = read.as_ref().filter(|_| args.badblocks) {
+        if args.badblocks {
             let log = log.as_ref().map_err(Failure::failed)?;
             text += &logs::bad_blocks(found, log);
             continue;
         }
-        let read = read.map(|(found, bitmap, _)| (found, bitmap.map(|(superblock, _)| superblock)));
-        match read {
-            Some((found, bitmap)) if args.json => values.push(as_json(&found, bitmap.as_ref())),
-            Some((found, bitmap)) => {
-                let _ = writeln!(text, "{}:", path.display());
-                text += &examined(&found, bitmap.as_ref());
-            }
-            // In a folder, other files may lie about.
-            None if named && args.devices.contains(&path) => {
-                let message = match host::probe::content(&path) {
-                    Ok(Some(content)) if !content.what.starts_with("data ") => {
-                        let (what, spindle) =
-                            (content.what, typed::spindle(std::slice::from_ref(&path)));
-                        format!(
-                            "{}: no md superblock; it holds {what}: {spindle} scan says more",
-                            path.display()
-                        )
-                    }
-                    _ => format!("{}: no md superblock; is it a member?", path.display()),
-                };
-                return Err(Failure::failed(message));
-            }
-            None => {}
+        let bitmap = bitmap.as_ref().map(|(superblock, _)| superblock);
+        if args.json {
+            values.push(as_json(found, bitmap));
+        } else {
+            let _ = writeln!(text, "{}:", found.name());
+            text += &examined(found, bitmap);
         }
     }
-    if seen.is_empty() {
+    if members.is_empty() {
         say_others_than_sets(paths);
     }
+    // An image of a partition beside that of its disk is one device.
+    let (on_parts, others): (Vec<Member>, Vec<Member>) =
+        members.into_iter().partition(|one| one.is_on_part);
+    let found = |members: Vec<Member>| members.into_iter().map(|one| one.found).collect();
+    let mut seen: Vec<Found> = found(others);
+    sources::add_on_partitions(&mut seen, found(on_parts));
     tell_apart(&runtime, seen);
     match args.json {
         true => crate::output::print_json(&format!("{:#}\n", Value::from(values)))?,
@@ -142,6 +108,105 @@ pub fn run(args: ExamineArgs, paths: &[PathBuf]) -> Result<(), Failure> {
         return Err(Failure::failed(denied));
     }
     Ok(())
+}
+
+/// What md wrote on a device.
+struct Member {
+    found: Found,
+    bitmap: Option<(BitmapSuperblock, Bits)>,
+    log: Result<Vec<BadBlock>, AssembleError>,
+    /// It was found in the table of its disk.
+    is_on_part: bool,
+}
+
+/// Looks at a device; nothing where md wrote nothing there.
+fn look(runtime: &Context, device: &DeviceRef) -> Result<Option<Member>, attach::Error> {
+    let device = Rc::clone(device);
+    runtime.finish::<_, AssembleError>(async move {
+        let Some(found) = assemble::find(&device).await? else { return Ok(None) };
+        // A bitmap that can't be read is no reason not to show the superblock.
+        let bitmap = assemble::bitmap(&found).await.ok().flatten();
+        let log = assemble::bad_blocks(&found).await;
+        Ok(Some(Member { found, bitmap, log, is_on_part: false }))
+    })
+}
+
+/// The members on these devices and on their partitions. Where the devices are `named` by themselves each has to be one, or to have
+/// one.
+fn members(runtime: &Context, paths: &[PathBuf], named: bool) -> Result<Vec<Member>, Failure> {
+    let mut devices = Vec::new();
+    for path in expand(paths)? {
+        match sources::open_named(runtime, &path) {
+            Ok(device) => devices.push((path, device)),
+            // Whatever else lies in a folder of disks; a path that was named is another matter.
+            Err(error) if !paths.contains(&path) => {
+                if matches!(&error, attach::Error::Named(error) if error.is_denied()) {
+                    runtime.passed_denied(&path);
+                }
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let all: Vec<DeviceRef> = devices.iter().map(|(_, device)| Rc::clone(device)).collect();
+    let mut members = Vec::new();
+    for (path, device) in &devices {
+        let is_named = paths.contains(path);
+        match look(runtime, device) {
+            Ok(Some(member)) => members.push(member),
+            Ok(None) => {
+                let before = members.len();
+                if sources::whole_of(path).is_none() {
+                    members.extend(members_on_parts(runtime, device, &all));
+                }
+                // In a folder, other files may lie about.
+                if named && is_named && members.len() == before {
+                    return Err(no_superblock(path));
+                }
+            }
+            Err(error) if !is_named => runtime.tell(Event::PassedOver { error }),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(members)
+}
+
+/// The members on the partitions of a device. What is wrong there is told.
+fn members_on_parts(runtime: &Context, device: &DeviceRef, all: &[DeviceRef]) -> Vec<Member> {
+    let table = match sources::table_of(runtime, device, all) {
+        Ok(table) => table,
+        Err(error) => {
+            runtime.tell(Event::Complaint(error.to_string()));
+            None
+        }
+    };
+    let mut members = Vec::new();
+    let Some(table) = table else { return members };
+    if let Some(remark) = table.remark {
+        runtime.tell(Event::Complaint(remark));
+    }
+    for part in &table.partitions {
+        match look(runtime, &part.device) {
+            Ok(member) => {
+                members.extend(member.map(|member| Member { is_on_part: true, ..member }));
+            }
+            Err(error) => runtime.tell(Event::PassedOver { error }),
+        }
+    }
+    members
+}
+
+fn no_superblock(path: &Path) -> Failure {
+    Failure::failed(match host::probe::content(path) {
+        Ok(Some(content)) if !content.what.starts_with("data ") => {
+            let path = path.to_path_buf();
+            let (what, spindle) = (content.what, typed::spindle(std::slice::from_ref(&path)));
+            format!(
+                "{}: no md superblock; it holds {what}: {spindle} scan says more",
+                path.display()
+            )
+        }
+        _ => format!("{}: no md superblock; is it a member?", path.display()),
+    })
 }
 
 /// Says which of the devices went on without each other.

@@ -10,6 +10,7 @@
 //! Source: OpenZFS 2.3, `zfs_iter.c`.
 
 use super::shown::Field;
+use crate::commands::elsewhere::with_what_it_is;
 use crate::output::{Failure, say};
 use crate::printable;
 use attach::Error;
@@ -123,6 +124,7 @@ impl Selection {
                     selection.chosen.extend(new);
                 }
                 Err(failure) => {
+                    let failure = with_what_it_is(failure, pools.disks(), place.devices);
                     say(&format!("spindle: {}", failure.message));
                     selection.failed = true;
                 }
