@@ -6,7 +6,8 @@
 //! **Read-ahead**, for each handle, after Linux' on-demand one: a read that goes on where the last ended
 //! (or begins at the start) opens a window of four times its length, at least 16 KiB; it is read in one go
 //! with what was asked for. When the reader comes into the window, the next one, twice as long, is read
-//! in the background, up to `read_ahead_max`. A read elsewhere closes the window.
+//! in the background, up to `read_ahead_max`. A read that takes all of its own window has the next one read with it, or
+//! nothing would ever be read ahead of it. A read elsewhere closes the window.
 //!
 //! **Direct** reads go to the device at once; dirty pages in the range are written back before.
 //!
@@ -71,6 +72,10 @@ impl ReadAhead {
             self.window = self.window.clamp(1, most);
             self.trigger = end;
             self.ahead_to = end.max(first + self.window);
+            if self.window <= asked {
+                self.window = (2 * self.window).min(most);
+                self.ahead_to += self.window;
+            }
             return Ahead::With(self.ahead_to);
         }
         if end > self.trigger {
@@ -351,5 +356,20 @@ mod tests {
         assert_eq!(note(100), Ahead::Nothing);
         assert_eq!(note(50), Ahead::Nothing);
         assert_eq!(note(51), Ahead::With(55));
+    }
+
+    /// As Linux does it: a read as long as the longest window finds its own marker, and the window after it comes along.
+    #[test]
+    fn a_reader_of_whole_windows_is_read_ahead_of_too() {
+        let mut state = ReadAhead::default();
+        let mut note = |first| state.note(first, first + 32, 4096, 131_072);
+        assert_eq!(note(0), Ahead::With(64));
+        assert_eq!(note(32), Ahead::Beside(64, 96));
+        assert_eq!(note(64), Ahead::Beside(96, 128));
+        // Longer ones likewise.
+        let mut state = ReadAhead::default();
+        let mut note = |first| state.note(first, first + 64, 4096, 131_072);
+        assert_eq!(note(0), Ahead::With(96));
+        assert_eq!(note(64), Ahead::With(160));
     }
 }
