@@ -37,7 +37,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use volume::content::identify;
 
-/// What to mount, and where.
+// What to mount, and where.
 #[derive(Args)]
 pub struct MountArgs {
     /// The file system or snapshot

@@ -67,7 +67,7 @@ use attach::pools::{Asked, PoolPlace};
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
-/// What `spindle zfs` takes.
+// What `spindle zfs` takes.
 #[derive(Args)]
 pub struct ZfsArgs {
     #[command(flatten)]
@@ -77,6 +77,7 @@ pub struct ZfsArgs {
 }
 
 #[derive(Subcommand)]
+#[command(defer = true)]
 enum ZfsCommand {
     /// Make a file system or volume, as zfs create does
     #[command(disable_version_flag = true)]

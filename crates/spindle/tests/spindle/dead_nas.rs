@@ -10,6 +10,7 @@ use serde_json::Value;
 use serving::Serving;
 use sha2::{Digest, Sha256};
 use std::fs::{self, File};
+use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -80,7 +81,14 @@ fn image(path: &Path, bytes: u64) -> File {
 }
 
 fn hash_of(path: &Path) -> Vec<u8> {
-    Sha256::digest(fs::read(path).expect("read")).to_vec()
+    let (mut file, mut hasher) = (File::open(path).expect("it opens"), Sha256::new());
+    let mut piece = vec![0; 1 << 17];
+    loop {
+        match file.read(&mut piece).expect("it is read") {
+            0 => return hasher.finalize().to_vec(),
+            len => hasher.update(&piece[..len]),
+        }
+    }
 }
 
 fn has(tool: &str) -> bool {

@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::PathBuf;
 
-/// What `examine` takes.
+// What `examine` takes.
 #[derive(Args)]
 pub struct ExamineArgs {
     /// Devices, or folders of them; by default those of -d
