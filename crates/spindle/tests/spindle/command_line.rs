@@ -179,7 +179,7 @@ fn a_run_that_is_interrupted_before_anything_is_done_leaves_nothing_and_says_so(
     let dir = temporary();
     // Hours of simulated time: it can't be over before the signal. A round that has begun is finished.
     let study = small(dir.path(), |text| {
-        text.replace("500ms", "1m").replace("rounds_max = 6", "rounds_max = 10000")
+        text.replace("500ms", "12m").replace("rounds_max = 6", "rounds_max = 1000")
     });
     let child = Command::new(env!("CARGO_BIN_EXE_spindle"))
         .args(["lab", "run", &study])

@@ -5,7 +5,7 @@
 
 use crate::serving;
 
-use fixtures::images;
+use fixtures::{Disk, images};
 use serde_json::Value;
 use serving::Serving;
 use sha2::{Digest, Sha256};
@@ -169,11 +169,11 @@ fn copies_of_set(disks: &Path, slots: &[usize]) -> Option<()> {
 
 /// The bytes of the set that lies in `disks`.
 #[track_caller]
-fn dumped(dir: &Path, set: &str) -> Vec<u8> {
+fn dumped(dir: &Path, set: &str) -> Disk {
     done(dir, &["-d", "disks", "md", "dump", set, "out"]);
-    let bytes = fs::read(dir.join("out")).expect("dumped");
+    let disk = Disk::of_file(&dir.join("out"));
     fs::remove_file(dir.join("out")).expect("removed");
-    bytes
+    disk
 }
 
 #[test]
@@ -194,8 +194,13 @@ fn a_cut_image_that_a_set_lacks_is_taken_once_it_is_as_long_again_as_is_said() {
     assert!(needed > len - 4 * MIB && needed <= len, "{needed} of {len}");
     file.set_len(needed).expect("made longer");
     let again = dumped(dir.path(), "raid5-4-xfs");
-    assert_eq!(again.len(), whole.len());
-    assert!(again[..again.len() / 2] == whole[..again.len() / 2], "before the cut all is there");
+    assert_eq!(again.bytes, whole.bytes);
+    let first_half = |disk: &Disk| -> Vec<(u64, Vec<u8>)> {
+        let parts = disk.parts().filter(|(at, _)| *at < disk.bytes / 2);
+        parts.map(|(at, part)| (at, part.bytes().to_vec())).collect()
+    };
+    assert!(!first_half(&whole).is_empty(), "the set holds something");
+    assert!(first_half(&again) == first_half(&whole), "before the cut all is there");
 }
 
 #[test]
@@ -356,19 +361,15 @@ fn a_set_on_partitions_of_disk_images_is_found_and_read() {
     let Some(md) = fixtures::folder("md") else { return };
     let dir = folder();
     let disks = dir.path().join("disks");
-    let set = fixtures::unpack(&md, "raid5-4-xfs");
+    let members = fixtures::disks(&md, "raid5-4-xfs");
     let manifest = fixtures::manifest(&md, "raid5-4-xfs");
     let start = 8 * MIB;
     for n in [0, 2, 3] {
-        let member = fs::read(set.path().join(format!("disk{n}.raw"))).expect("read");
-        let len = member.len() as u64;
-        let disk = image(&disks.join(format!("disk{n}")), start + len + MIB);
-        mbr(&disk, (start, len));
-        // Holes stay holes.
-        for (at, part) in member.chunks(1 << 16).enumerate() {
-            if !fixtures::is_zeros(part) {
-                disk.write_all_at(part, start + (at << 16) as u64).expect("written");
-            }
+        let member = &members[n];
+        let disk = image(&disks.join(format!("disk{n}")), start + member.bytes + MIB);
+        mbr(&disk, (start, member.bytes));
+        for (at, part) in member.parts() {
+            disk.write_all_at(part.bytes(), start + at).expect("written");
         }
     }
     let before = images(&disks);
