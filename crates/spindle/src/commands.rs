@@ -1,4 +1,7 @@
 //! The commands, one file a group.
+//!
+//! What a command takes is put together when its word is met (`defer`), so that who calls one waits for no other's. What it does
+//! is told where it stands among its group's; a doc comment of what it takes would be told in its place, so that is a plain one.
 
 mod carried;
 mod clock;
@@ -27,6 +30,7 @@ use std::path::PathBuf;
 
 /// The command groups.
 #[derive(Subcommand)]
+#[command(defer = true)]
 pub enum Command {
     /// Measure storage: run studies, read and compare their results
     #[command(subcommand)]

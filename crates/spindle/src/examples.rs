@@ -172,8 +172,7 @@ fn text(calls: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Arguments;
-    use clap::CommandFactory;
+    use crate::whole;
 
     /// What could break: an example that is no call of the command that it stands below.
     #[test]
@@ -183,11 +182,10 @@ mod tests {
             for call in *calls {
                 let plain = call.split(" #").next().unwrap_or(call);
                 let call = plain.split_whitespace();
-                let mut parsed = shown(Arguments::command()).try_get_matches_from(call.clone());
+                let mut parsed = whole().try_get_matches_from(call.clone());
                 if *words == "scan" && parsed.is_err() {
                     // Devices alone.
-                    parsed = shown(Arguments::command())
-                        .try_get_matches_from(["spindle", "scan", "images"]);
+                    parsed = whole().try_get_matches_from(["spindle", "scan", "images"]);
                 }
                 assert!(parsed.is_ok(), "{plain}: {parsed:?}");
                 assert!(
@@ -203,7 +201,7 @@ mod tests {
     #[test]
     fn help_of_groups_and_commands_says_where_devices_are_named() {
         for words in ["zpool", "zfs", "lvm", "serve", "zfs cp", "md assemble"] {
-            let mut command = shown(Arguments::command());
+            let mut command = whole();
             for word in words.split(' ') {
                 command = command.find_subcommand(word).expect("a command").clone();
             }

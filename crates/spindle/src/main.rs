@@ -44,8 +44,8 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    let command = examples::shown(Arguments::command());
-    let parsed = command.try_get_matches().and_then(|found| Arguments::from_arg_matches(&found));
+    let found = Arguments::command().try_get_matches();
+    let parsed = found.and_then(|found| Arguments::from_arg_matches(&found));
     let arguments = match parsed {
         Ok(arguments) => arguments,
         Err(error) => match usage::scan(&error, std::env::args_os().skip(1), is_command) {
@@ -54,7 +54,7 @@ fn main() -> ExitCode {
                     commands::Command::Scan(commands::scan::ScanArgs::of(Vec::new(), json));
                 Arguments { devices, command }
             }
-            None => return refuse(&error),
+            None => return refuse(error),
         },
     };
     match commands::run(arguments.command, &arguments.devices) {
@@ -68,16 +68,25 @@ fn main() -> ExitCode {
     }
 }
 
+/// The command line with all that commands take, and the examples in their help. Who calls one command waits for no other's: what
+/// that takes is asked for as its word is met.
+fn whole() -> clap::Command {
+    let mut command = Arguments::command();
+    command.build();
+    examples::shown(command)
+}
+
 fn is_command(word: &str) -> bool {
     Arguments::command().find_subcommand(word).is_some()
 }
 
 /// Help and version go out as clap writes them; a wrong call becomes one line.
-fn refuse(error: &clap::Error) -> ExitCode {
+fn refuse(error: clap::Error) -> ExitCode {
     match error.kind() {
         ErrorKind::DisplayHelp
         | ErrorKind::DisplayVersion
         | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            let error = whole().try_get_matches().err().unwrap_or(error);
             let failed = error.use_stderr();
             // Nothing can be done where standard output is closed.
             let _ = error.print();
@@ -85,7 +94,7 @@ fn refuse(error: &clap::Error) -> ExitCode {
         }
         _ => {
             let arguments: Vec<_> = std::env::args_os().collect();
-            output::say(&format!("spindle: {}", usage::line(error, &arguments)));
+            output::say(&format!("spindle: {}", usage::line(&error, &arguments)));
             ExitCode::from(2)
         }
     }
@@ -98,5 +107,6 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Arguments::command().debug_assert();
+        whole().debug_assert();
     }
 }

@@ -6,7 +6,7 @@ use targets::this_machine::memory;
 use zfs::spa::OpenOptions;
 use zfs_store::arc::ArcOptions;
 
-/// How pools are opened.
+// How pools are opened.
 #[derive(Args, Clone, Copy)]
 #[command(next_help_heading = "How pools are opened")]
 pub struct PoolArgs {

@@ -8,35 +8,30 @@
 
 use ::fixtures::Disk;
 use md::{Array, ArraySpec, Layout, Level, SyncPriority};
-use rt::{Device, DeviceRef, Request};
+use rt::{Device, Request};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 use stdx::{ByteCount, Offset};
 
-pub use ::fixtures::{manifest, unpack};
+pub use ::fixtures::manifest;
 
 pub fn folder() -> Option<PathBuf> {
     ::fixtures::folder("md")
-}
-
-/// The image as a device; stretches of zeros take no memory.
-pub fn device(path: &Path) -> DeviceRef {
-    Disk::of_file(path).device()
 }
 
 pub fn number(value: &Value) -> u64 {
     value.as_str().map_or_else(|| value.as_u64(), |text| text.parse().ok()).expect("a number")
 }
 
-/// The array of a manifest over unpacked images, and its healthy size.
-fn spec_of(manifest: &Value, images: &Path) -> ArraySpec {
+/// The array of a manifest over its disks, and its healthy size.
+fn spec_of(manifest: &Value, disks: &[Disk]) -> ArraySpec {
     let array = &manifest["array"];
     let level: Level = array["level"].as_str().expect("a level").parse().expect("a known level");
     let layout: i32 = array["layout"].as_str().expect("a layout").parse().expect("a number");
-    let disks = number(&array["raid_disks"]) as usize;
+    let slots = number(&array["raid_disks"]) as usize;
     let mut spec = ArraySpec::new(level, Vec::new());
-    spec.members = vec![None; disks];
+    spec.members = vec![None; slots];
     if layout >= 0 {
         spec.layout = Layout::from_md(level, layout).expect("a known layout");
     }
@@ -47,9 +42,8 @@ fn spec_of(manifest: &Value, images: &Path) -> ArraySpec {
         let Some(slot) = member["slot"].as_str().and_then(|slot| slot.parse::<usize>().ok()) else {
             continue;
         };
-        let disk = number(&member["disk"]);
-        let file = format!("disk{disk}.raw");
-        spec.members[slot] = Some(device(&images.join(file)));
+        let disk = number(&member["disk"]) as usize;
+        spec.members[slot] = Some(disks[disk].device());
         spec.data_offset = ByteCount(number(&member["offset"]) * 512);
         smallest = smallest.min(number(&member["size"]) * 1024);
     }
@@ -60,8 +54,7 @@ fn spec_of(manifest: &Value, images: &Path) -> ArraySpec {
 
 fn verify(folder: &Path, name: &str) {
     let manifest = manifest(folder, name);
-    let images = unpack(folder, name);
-    let spec = spec_of(&manifest, images.path());
+    let spec = spec_of(&manifest, &::fixtures::disks(folder, name));
     let size = number(&manifest["array"]["size"]);
     let digest = manifest["array"]["sha256"].as_str().expect("a digest").to_owned();
     let runtime = crate::rig::runtime();

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-/// How a list is printed.
+// How a list is printed.
 #[derive(Args)]
 pub struct FormArgs {
     /// For scripts: no heads, columns divided by tabs

@@ -7,6 +7,7 @@ use sim::profile::{self, Origin, Profile};
 
 /// What can be asked about hardware.
 #[derive(Subcommand)]
+#[command(defer = true)]
 pub enum HwCommand {
     /// List the hardware profiles that ship
     List {

@@ -36,6 +36,7 @@ const STUDIES: [(&str, &str); 11] = [
 
 /// What can be done in the lab.
 #[derive(Subcommand)]
+#[command(defer = true)]
 pub enum LabCommand {
     /// Run a study and write its report
     #[command(after_help = "Examples:\n  \
@@ -106,7 +107,7 @@ pub enum LabCommand {
     },
 }
 
-/// How a run is asked for.
+// How a run is asked for.
 #[derive(Args)]
 pub struct RunArguments {
     /// A study file, or the name of a study that ships

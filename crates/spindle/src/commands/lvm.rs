@@ -25,7 +25,7 @@ use volume::lvm::{Group, SECTOR};
 /// a partition table or a label lies there.
 const ENDS: ByteCount = ByteCount::mib(1);
 
-/// What `spindle lvm` takes.
+// What `spindle lvm` takes.
 #[derive(Args)]
 pub struct LvmArgs {
     #[command(subcommand)]
@@ -33,6 +33,7 @@ pub struct LvmArgs {
 }
 
 #[derive(Subcommand)]
+#[command(defer = true)]
 enum LvmCommand {
     /// List physical volumes
     Pvs(ListArgs),

@@ -32,7 +32,7 @@ use crate::output::Failure;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
-/// What `spindle md` takes.
+// What `spindle md` takes.
 #[derive(Args)]
 pub struct MdArgs {
     /// Where members lie: a file, a block device, or a folder of them; may be given several times. Also
@@ -43,8 +43,9 @@ pub struct MdArgs {
     command: MdCommand,
 }
 
-/// What can be done.
+// What can be done.
 #[derive(Subcommand)]
+#[command(defer = true)]
 enum MdCommand {
     /// Print what md wrote on devices, as mdadm --examine does
     Examine(examine::ExamineArgs),

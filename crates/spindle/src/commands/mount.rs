@@ -36,7 +36,7 @@ use std::path::PathBuf;
 use std::pin::pin;
 use std::rc::Rc;
 
-/// What to mount, and where.
+// What to mount, and where.
 #[derive(Args)]
 pub struct MountArgs {
     /// The file system or snapshot

@@ -12,7 +12,7 @@ use trace::{Distribution, Format, Trace, demerit};
 const QUANTILES: [(f64, &str); 6] =
     [(0.5, "p50"), (0.9, "p90"), (0.95, "p95"), (0.99, "p99"), (0.999, "p99_9"), (1.0, "max")];
 
-/// What `hw replay` is asked.
+// What `hw replay` is asked.
 #[derive(Args)]
 pub struct ReplayArgs {
     /// A drive: a profile's name, the path of a profile, or of parameters as for DiskSim (.diskspecs, with its .model beside)

@@ -35,7 +35,7 @@ use zfs::health::{Cause, Health, VdevHealth};
 use zfs::spa::{FoundPool, OpenOptions, PoolState};
 use zfs_format::vdev::VdevKind;
 
-/// What `scan` takes.
+// What `scan` takes.
 #[derive(Args)]
 pub struct ScanArgs {
     /// Files, block devices, or folders of them; beside those of -d

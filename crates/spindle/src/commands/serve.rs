@@ -75,7 +75,7 @@ const LISTEN_DEFAULT: &str = "127.0.0.1:10809";
 /// Characters of what the configuration's parser says that are shown.
 const COMPLAINT_CHARS_MAX: usize = 300;
 
-/// What to serve, and where.
+// What to serve, and where.
 #[derive(Args)]
 pub struct ServeCommand {
     /// A file or block device to serve

@@ -18,6 +18,7 @@ use clap::Subcommand;
 
 /// The tools.
 #[derive(Subcommand)]
+#[command(defer = true)]
 pub enum WorkloadCommand {
     /// filebench: a workload file (.f) or personality, as it is
     Filebench(filebench::FilebenchArgs),

@@ -70,7 +70,7 @@ use attach::pools::{Asked, PoolPlace};
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
-/// What `spindle zfs` takes.
+// What `spindle zfs` takes.
 #[derive(Args)]
 pub struct ZfsArgs {
     #[command(flatten)]
@@ -80,6 +80,7 @@ pub struct ZfsArgs {
 }
 
 #[derive(Subcommand)]
+#[command(defer = true)]
 enum ZfsCommand {
     /// Make a file system or volume, as zfs create does
     #[command(disable_version_flag = true)]

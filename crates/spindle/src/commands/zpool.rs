@@ -53,7 +53,7 @@ use attach::pools::PoolPlace;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
-/// What `spindle zpool` takes.
+// What `spindle zpool` takes.
 #[derive(Args)]
 pub struct ZpoolArgs {
     #[command(flatten)]
@@ -63,6 +63,7 @@ pub struct ZpoolArgs {
 }
 
 #[derive(Subcommand)]
+#[command(defer = true)]
 enum ZpoolCommand {
     /// Make a pool of devices, as zpool create does
     Create(create::CreateArgs),

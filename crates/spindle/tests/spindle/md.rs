@@ -4,9 +4,11 @@
 //! written to a member, a set that is not found by its name. The fixtures' texts were printed by mdadm 4.2 while the
 //! arrays ran; a few arrays were changed or stopped afterwards, so the fields that count moments differ there.
 
+use fixtures::extent::some;
 use fixtures::unpack;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
+use std::io::Read;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -120,16 +122,24 @@ fn examine_and_detail_print_what_mdadm_printed() {
 
 /// The digest of a file: by the processor's instructions, which not every `sha256sum` has.
 pub(crate) fn sha256(path: &Path) -> String {
-    let digest = Sha256::digest(std::fs::read(path).expect("it is read"));
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    let mut file = std::fs::File::open(path).expect("it opens");
+    let (mut hasher, mut piece) = (Sha256::new(), vec![0; 1 << 17]);
+    loop {
+        match file.read(&mut piece).expect("it is read") {
+            0 => break,
+            len => hasher.update(&piece[..len]),
+        }
+    }
+    hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The content by its digest, through a file with holes and through a pipe; the members are as before.
 #[test]
 fn dump_writes_the_content_and_nothing_to_the_members() {
     let Some(folder) = fixtures::folder("md") else { return };
-    for name in ["raid6-5-degraded-2", "raid5-4-recovery", "raid5-3-reshape-to-4", "raid0-3-zones"]
-    {
+    let names = ["raid6-5-degraded-2", "raid5-4-recovery", "raid5-3-reshape-to-4", "raid0-3-zones"];
+    let through_pipes = some(names, 1);
+    for name in names {
         let images = unpack(&folder, name);
         let directory = images.path().to_str().expect("a path").to_owned();
         let manifest =
@@ -143,8 +153,10 @@ fn dump_writes_the_content_and_nothing_to_the_members() {
         assert!(manifest.contains(&format!("\"sha256\": \"{digest}\"")), "{name}: the content");
         let again = refusal(&["md", "-d", &directory, "dump", &array, file_text], 1);
         assert!(again.contains("--overwrite"), "{again}");
-        let piped = spindle(&["md", "-d", &directory, "dump", name, "-"]);
-        assert!(piped.stdout == std::fs::read(&file).expect("read"), "{name}: through a pipe");
+        if through_pipes.contains(&name) {
+            let piped = spindle(&["md", "-d", &directory, "dump", name, "-"]);
+            assert!(piped.stdout == std::fs::read(&file).expect("read"), "{name}: through a pipe");
+        }
         for disk in std::fs::read_dir(images.path()).expect("a folder") {
             let digest = sha256(&disk.expect("a disk").path());
             assert!(manifest.contains(&digest), "{name}: a member was changed");

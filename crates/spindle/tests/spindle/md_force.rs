@@ -54,13 +54,7 @@ fn disks(folder: &Path, count: usize) -> Vec<PathBuf> {
     std::fs::create_dir_all(folder).expect("a folder");
     let disk = |n: usize| {
         let path = folder.join(format!("disk{n}.raw"));
-        let mut state = n as u64 + 1;
-        let mut word = || {
-            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            (state >> 32) as u8
-        };
-        let bytes: Vec<u8> = (0..DISK_BYTES).map(|_| word()).collect();
-        std::fs::write(&path, bytes).expect("a disk");
+        std::fs::write(&path, fixtures::noise(n as u64 + 1, DISK_BYTES as usize)).expect("a disk");
         path
     };
     (0..count).map(disk).collect()

@@ -128,20 +128,8 @@ fn what_lies_on_a_pool_is_shown() {
 /// leaked.
 #[test]
 fn a_pool_in_the_midst_of_a_removal_has_no_leak() {
-    let archive =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/fixtures/ztest/zt16.tar.zst");
-    if !archive.is_file() {
-        println!("skipped: {} is not there", archive.display());
-        return;
-    }
-    let target = tempfile::tempdir().expect("a folder");
-    let script = format!(
-        "zstd -dcq --long=27 '{}' | tar -x -S -C '{}'",
-        archive.display(),
-        target.path().display()
-    );
-    let unpacked = Command::new("sh").args(["-c", &script]).status().expect("sh runs");
-    assert!(unpacked.success(), "it unpacks");
+    let Some(folder) = fixtures::folder("ztest") else { return };
+    let target = fixtures::unpack(&folder, "zt16");
     let output = spindle(&target.path().join("zt16"), &["debug", "blocks", "zt16"]);
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));

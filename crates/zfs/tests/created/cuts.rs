@@ -5,6 +5,7 @@
 
 use super::accounting::check_accounts;
 use super::{Model, Rig, change, compare, files_of, seeds, top};
+use fixtures::extent::{by_extent, places};
 use rt::DeviceRef;
 use rt::filter::PowerCut;
 use std::cell::{Cell, RefCell};
@@ -256,16 +257,16 @@ async fn look_at_datasets(spa: &Spa, tree: Tree) {
     super::datasets::check_books(spa).await;
 }
 
-pub(crate) fn at_each_write(base: &Rig, step: usize, cut: impl Fn(usize, u64) -> bool) {
+pub(crate) fn at_each_write(base: &Rig, step: u64, cut: impl Fn(usize, u64) -> bool) {
     for disk in 0..base.disks.len() {
         let mut cuts = 0;
-        for write in (1..).step_by(step) {
+        for write in places(step, 3) {
             if !cut(disk, write) {
                 break;
             }
             cuts += 1;
         }
-        assert!(cuts > 20 / step.min(10), "the power was cut {cuts} times");
+        assert!(cuts > 20 / step.min(10) / by_extent(4, 1), "the power was cut {cuts} times");
     }
 }
 

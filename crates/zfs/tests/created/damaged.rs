@@ -62,7 +62,7 @@ fn damage(rig: &Rig, object: u64, level: i64) {
         while let Some(visited) = walk.next().await {
             let visited = visited.expect("it is read");
             let at = visited.at;
-            if (at.objset, at.object, i64::from(at.level)) == (head, object, level) {
+            if (at.objset, at.object, at.level) == (head, object, level) {
                 places.extend(visited.pointer.dvas().map(|dva| dva.offset()));
             }
         }

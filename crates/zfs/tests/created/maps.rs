@@ -445,7 +445,7 @@ fn what_changes_now_and_then_has_the_logs_that_it_needs() {
     // Longer than a circle of flushes, so that the first logs of a circle are gone.
     const GROUPS: u64 = 3 * LOGS_MAX as u64;
     const CHANGED_A_GROUP: usize = 3;
-    const GROUPS_A_LOOK: u64 = 4;
+    let groups_a_look = by_extent(16, 4);
     let (rig, taken, long) = taken_all_over(features_and(&MAP_LOGS));
     let devices: Vec<DeviceRef> = rig.devices().into_values().collect();
     rig.with(async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
@@ -464,7 +464,7 @@ fn what_changes_now_and_then_has_the_logs_that_it_needs() {
                 Ok(())
             });
             done.await.expect("it is written");
-            if group.is_multiple_of(GROUPS_A_LOOK) {
+            if group.is_multiple_of(groups_a_look) {
                 let found = on_disk(&live, &devices, None).await;
                 assert!(found == in_memory(&live), "group {group}");
                 went |= of_logs(live.spa()).await.0 as u64 <= group;

@@ -5,6 +5,7 @@
 
 use super::pointers::check_trees;
 use super::{Model, Rig, change, files_of, new_file, top};
+use fixtures::extent::some;
 use rt::filter::{Delay, Slowness};
 use rt::{Buf, DeviceRef};
 use std::cell::RefCell;
@@ -145,7 +146,7 @@ fn groups_that_overlap(seed: u64) {
 
 #[test]
 fn a_change_while_a_group_is_written_is_of_the_next() {
-    for seed in 1..=6 {
+    for seed in some(1..=6, 2) {
         groups_that_overlap(seed);
     }
 }

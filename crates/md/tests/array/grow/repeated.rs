@@ -5,6 +5,7 @@
 
 use super::*;
 use crate::rig::{Late, runtime};
+use ::fixtures::extent::by_extent;
 use md::assemble::Superblock;
 use md::grow::{self, GrowError, Reshape, SizeWish};
 
@@ -180,8 +181,8 @@ fn campaign(seeds: std::ops::Range<u64>, stride: usize) -> u64 {
 
 #[test]
 fn a_set_that_grows_survives_cuts_that_follow_one_another() {
-    let cuts = campaign(0..2, 4);
-    assert!(cuts > 200, "{cuts} cuts");
+    let cuts = campaign(0..2, by_extent(12, 4));
+    assert!(cuts > by_extent(60, 200), "{cuts} cuts");
 }
 
 #[test]

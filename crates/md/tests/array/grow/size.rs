@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::rig::runtime;
+use ::fixtures::extent::{by_extent, places};
 use md::grow::{self, GrowError, SizeWish};
 
 /// Members that were enlarged, with noise behind their old end.
@@ -40,7 +41,7 @@ fn a_larger_size_survives_a_power_cut_at_any_write_and_the_new_part_is_synchroni
                 let (disks, content) =
                     made(&rt, &new_by_seed(level, slots, seed), DISK, seed).await;
                 let disks = enlarged(&disks, larger);
-                for at in 1.. {
+                for (number, at) in (0..).zip(places(1, 4)) {
                     let what = format!("{level}, seed {seed}, cut {at}");
                     let script = async |behind: Vec<DeviceRef>| {
                         let choice = choose(&behind).await;
@@ -48,7 +49,7 @@ fn a_larger_size_survives_a_power_cut_at_any_write_and_the_new_part_is_synchroni
                         grown.is_ok() && settled(&rt, &behind).await.is_ok()
                     };
                     let Some(cut) = cut_at(&rt, &disks, (seed, at), script).await else {
-                        return at - 1;
+                        return number;
                     };
                     let all = devices(&cut);
                     let size = verify(&rt, &all, &content, &what).await;
@@ -72,7 +73,7 @@ fn a_larger_size_survives_a_power_cut_at_any_write_and_the_new_part_is_synchroni
             cuts += runtime.block_on(test).expect("it ends");
         }
     }
-    assert!(cuts > 60, "{cuts} cuts");
+    assert!(cuts > by_extent(12, 60), "{cuts} cuts");
 }
 
 #[test]
@@ -126,11 +127,11 @@ fn a_superblock_at_the_end_moves_with_it() {
                 let choice = Choice::of(Uuid([7; 16]), found)?;
                 grow::size(&rt, choice, SizeWish::Max, NOW_S).await
             };
-            for at in 1.. {
+            for (number, at) in (0..).zip(places(1, 4)) {
                 let what = format!("seed {seed}, cut {at}");
                 let script = async |behind: Vec<DeviceRef>| grown(&behind).await.is_ok();
                 let Some(cut) = cut_at(&rt, &disks, (seed, at), script).await else {
-                    return at - 1;
+                    return number;
                 };
                 let all = devices(&cut);
                 match grown(&all).await {
@@ -147,7 +148,7 @@ fn a_superblock_at_the_end_moves_with_it() {
         };
         cuts += runtime.block_on(test).expect("it ends");
     }
-    assert!(cuts > 8, "{cuts} cuts");
+    assert!(cuts > by_extent(1, 8), "{cuts} cuts");
 }
 
 #[test]
@@ -160,7 +161,7 @@ fn a_third_mirror_survives_a_power_cut_at_any_write_and_holds_everything() {
             let (mut disks, content) =
                 made(&rt, &new_by_seed(Level::Raid1, 2, seed), DISK, seed).await;
             disks.push(noise("added.", DISK, seed));
-            for at in 1.. {
+            for (number, at) in (0..).zip(places(1, 4)) {
                 let what = format!("seed {seed}, cut {at}");
                 let script = async |behind: Vec<DeviceRef>| {
                     let add = NewMember { device: behind[2].clone(), uuid: Uuid([9; 16]) };
@@ -169,7 +170,7 @@ fn a_third_mirror_survives_a_power_cut_at_any_write_and_holds_everything() {
                     grown.is_ok() && settled(&rt, &behind).await.is_ok()
                 };
                 let Some(cut) = cut_at(&rt, &disks, (seed, at), script).await else {
-                    return at - 1;
+                    return number;
                 };
                 let all = devices(&cut);
                 verify(&rt, &all, &content, &what).await;
@@ -193,5 +194,5 @@ fn a_third_mirror_survives_a_power_cut_at_any_write_and_holds_everything() {
         };
         cuts += runtime.block_on(test).expect("it ends");
     }
-    assert!(cuts > 20, "{cuts} cuts");
+    assert!(cuts > by_extent(4, 20), "{cuts} cuts");
 }

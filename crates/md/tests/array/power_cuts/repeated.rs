@@ -13,6 +13,7 @@
 use super::{CASES, CHUNK_SECTORS, Case, DISK, Expected, REGION, Run, SECTOR, choose, read_region};
 use crate::mains::OneMains;
 use crate::rig::{Late, runtime};
+use ::fixtures::extent::by_extent;
 use md::SyncPriority;
 use md::assemble::{OpenArray, OpenOptions};
 use md::live::{LiveArray, LiveError, LiveOptions, QUIET};
@@ -309,8 +310,8 @@ fn campaign(seeds: std::ops::Range<u64>, stride: usize) -> u64 {
 
 #[test]
 fn after_cuts_that_follow_one_another_no_member_that_missed_nothing_is_left_out() {
-    let cuts = campaign(0..1, 2);
-    assert!(cuts > 500, "{cuts} cuts");
+    let cuts = campaign(0..1, by_extent(8, 2));
+    assert!(cuts > by_extent(120, 500), "{cuts} cuts");
 }
 
 #[test]

@@ -35,7 +35,7 @@ pub enum Raid0Layout {
     Alternate,
 }
 
-/// How a set is opened.
+// How a set is opened.
 #[derive(Args, Clone, Copy, Default)]
 pub struct OpeningArgs {
     /// Open a dirty and degraded set too (stripes that were being written may be wrong), take back members that
@@ -56,7 +56,7 @@ impl OpeningArgs {
     }
 }
 
-/// What `assemble` takes.
+// What `assemble` takes.
 #[derive(Args)]
 pub struct AssembleArgs {
     /// The set: its name, its UUID, or the path of a member

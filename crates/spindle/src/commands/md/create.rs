@@ -28,7 +28,7 @@ use stdx::{ByteCount, Offset};
 /// Bytes of a set's name: a superblock has room for 32, and a zero ends it.
 const NAME_BYTES_MAX: usize = 31;
 
-/// What `create` takes.
+// What `create` takes.
 #[derive(Args)]
 pub struct CreateArgs {
     /// The set's name

@@ -22,7 +22,7 @@ use std::fmt::Write;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// What `detail` takes.
+// What `detail` takes.
 #[derive(Args)]
 pub struct DetailArgs {
     /// The set: its name, its UUID, or the path of a member

@@ -27,7 +27,7 @@ const PIECE: ByteCount = ByteCount::mib(4);
 /// Time between two lines where there is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
-/// What `dump` takes.
+// What `dump` takes.
 #[derive(Args)]
 pub struct DumpArgs {
     /// The set: its name, its UUID, or the path of a member

@@ -28,7 +28,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-/// What `examine` takes.
+// What `examine` takes.
 #[derive(Args)]
 pub struct ExamineArgs {
     /// Devices, or folders of them; by default those of -d

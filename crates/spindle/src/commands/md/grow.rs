@@ -25,7 +25,7 @@ use stdx::ByteCount;
 /// A line is said each time a reshape is so many hundredths further.
 const TOLD_EVERY_PERCENT: u64 = 10;
 
-/// What `grow` takes.
+// What `grow` takes.
 #[derive(Args)]
 #[command(group = ArgGroup::new("what").required(true))]
 pub struct GrowArgs {

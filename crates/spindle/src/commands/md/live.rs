@@ -28,14 +28,14 @@ const MEND: &str =
 /// What a repair did to a member that alone explained what differed.
 const MENDED: &str = "was wrong, and was put right";
 
-/// What `check` takes.
+// What `check` takes.
 #[derive(Args)]
 pub struct CheckArgs {
     /// The set: its name, its UUID, or the path of a member
     array: String,
 }
 
-/// What `repair` takes.
+// What `repair` takes.
 #[derive(Args)]
 pub struct RepairArgs {
     /// The set: its name, its UUID, or the path of a member
@@ -49,7 +49,7 @@ pub struct RepairArgs {
     run: bool,
 }
 
-/// What `stop` takes.
+// What `stop` takes.
 #[derive(Args)]
 pub struct StopArgs {
     /// The set: its name, its UUID, or the path of a member

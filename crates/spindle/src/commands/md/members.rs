@@ -39,7 +39,7 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-/// What `add` takes.
+// What `add` takes.
 #[derive(Args)]
 pub struct AddArgs {
     /// The set: its name, its UUID, or the path of a member
@@ -65,7 +65,7 @@ pub struct AddArgs {
     json: bool,
 }
 
-/// What `fail` takes.
+// What `fail` takes.
 #[derive(Args)]
 pub struct FailArgs {
     /// The set: its name, its UUID, or the path of a member
@@ -77,7 +77,7 @@ pub struct FailArgs {
     json: bool,
 }
 
-/// What `remove` takes.
+// What `remove` takes.
 #[derive(Args)]
 pub struct RemoveArgs {
     /// The set: its name, its UUID, or the path of a member
@@ -90,7 +90,7 @@ pub struct RemoveArgs {
     json: bool,
 }
 
-/// What `replace` takes.
+// What `replace` takes.
 #[derive(Args)]
 pub struct ReplaceArgs {
     /// The set: its name, its UUID, or the path of a member

@@ -19,7 +19,7 @@ use host::Address;
 use std::path::PathBuf;
 use std::rc::Rc;
 
-/// What `serve` takes.
+// What `serve` takes.
 #[derive(Args)]
 pub struct ServeArgs {
     /// The set: its name, its UUID, or the path of a member

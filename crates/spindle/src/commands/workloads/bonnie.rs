@@ -19,7 +19,7 @@ use tools::bonnie::{self, Listener, Phase, Plan, Written, csv, options, plan, ta
 /// Runs of `-x` at the most, as of `--repeats`.
 const RUNS_MAX: i64 = 1000;
 
-/// bonnie++'s options.
+// bonnie++'s options.
 #[derive(Args)]
 #[command(
     disable_version_flag = true,

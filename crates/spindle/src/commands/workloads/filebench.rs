@@ -18,7 +18,7 @@ use targets::inputs::filebench_text;
 /// Time between two lines about the preparation. Shorter fills logs, longer looks dead.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
-/// Which workload, and where.
+// Which workload, and where.
 #[derive(Args)]
 #[command(
     after_help = "Example:\n  spindle lab filebench --list\n  spindle lab filebench varmail --dir /mnt/scratch --run 30 --repeats 5 --out report"

@@ -19,7 +19,7 @@ use workload::outcome::Outcome;
 /// The version of fio whose forms the output has.
 const FIO_VERSION: &str = "fio-3.33";
 
-/// A job file and what is told of it.
+// A job file and what is told of it.
 #[derive(Args)]
 #[command(after_help = "Example:\n  \
     printf '[randread]\\nrw=randread\\nbs=4k\\nsize=256m\\n' > job.fio\n  \

@@ -17,7 +17,7 @@ use tools::iometer::icf::DataPattern;
 use tools::iometer::output::{Stamps, Table, results_csv};
 use tools::iometer::{self, Options, Plan, TestOutcome};
 
-/// A configuration and what is told of it.
+// A configuration and what is told of it.
 #[derive(Args)]
 #[command(
     after_help = "Example:\n  spindle lab iometer pattern.icf --dir /mnt/scratch --repeats 5 --out report"

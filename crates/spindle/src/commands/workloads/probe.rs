@@ -22,7 +22,7 @@ use workload::outcome::Outcome;
 /// The file that `hdparm` makes where none is named.
 const PROBE_FILE: &str = "spindle-probe.tst";
 
-/// The probes.
+// The probes.
 #[derive(Args)]
 pub struct ProbeArgs {
     #[command(subcommand)]
@@ -30,6 +30,7 @@ pub struct ProbeArgs {
 }
 
 #[derive(Subcommand)]
+#[command(defer = true)]
 enum Probe {
     /// hdparm -t and -T: sequential reads without and with the cache
     Hdparm(HdparmArgs),
@@ -37,7 +38,7 @@ enum Probe {
     Dd(DdArgs),
 }
 
-/// hdparm's options for timings.
+// hdparm's options for timings.
 #[derive(Args)]
 struct HdparmArgs {
     /// A file or block device to read [default: one is made in --dir, and removed]
@@ -65,7 +66,7 @@ struct HdparmArgs {
     common: Common,
 }
 
-/// dd's operands.
+// dd's operands.
 #[derive(Args)]
 struct DdArgs {
     /// dd's operands: if, of, bs, count, skip, seek, conv, iflag, oflag

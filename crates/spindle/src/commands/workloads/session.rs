@@ -31,7 +31,7 @@ use workload::outcome::Outcome;
 /// Repeats at the most, as in a study.
 const REPEATS_MAX: i64 = 1000;
 
-/// What every tool's command takes.
+// What every tool's command takes.
 #[derive(Args, Clone, Debug)]
 pub struct Common {
     /// Run it so many times, and give means with 95 % intervals

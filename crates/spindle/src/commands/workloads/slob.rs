@@ -12,7 +12,7 @@ use tools::slob::conf::{Conf, scale_of};
 use tools::slob::output::{parameters, report};
 use tools::slob::{self, Options, Plan};
 
-/// SLOB's parameters.
+// SLOB's parameters.
 #[derive(Args)]
 #[command(after_help = "Example:\n  spindle lab slob --dir /mnt/scratch --repeats 5 --out report")]
 pub struct SlobArgs {

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use stdx::ByteCount;
 use tools::smallfiles::{self, Phase, Plan, Sizes, table};
 
-/// What is done to how many files.
+// What is done to how many files.
 #[derive(Args)]
 #[command(
     after_help = "Example:\n  spindle lab smallfiles -n 10000 -s 1k:64k -t 4 --cold --repeats 5 --out report"

@@ -9,7 +9,7 @@ use stdx::{ByteCount, units::MIB};
 use targets::this_machine;
 use tools::tiobench::{self, Case, Plan, table};
 
-/// tiobench's options.
+// tiobench's options.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
     spindle lab tiobench --target /mnt/scratch\n  \

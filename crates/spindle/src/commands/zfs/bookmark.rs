@@ -8,7 +8,7 @@ use ::zfs::spa::datasets::bookmarks::BookmarkSource;
 use attach::pools::{PoolPlace, check_name, pool_of};
 use clap::Args;
 
-/// What `bookmark` takes.
+// What `bookmark` takes.
 #[derive(Args)]
 pub struct BookmarkArgs {
     /// Though the pool was not exported, and another host may have it in use

@@ -18,7 +18,7 @@ use zfs_format::zpl::directory::FileKind;
 /// Zeros that are written at once for a hole.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
-/// What `cat` takes.
+// What `cat` takes.
 #[derive(Args)]
 pub struct CatArgs {
     /// The files

@@ -11,7 +11,7 @@ use ::zfs::spa::datasets::clone::NewClone;
 use attach::pools::{PoolPlace, check_name, pool_of};
 use clap::Args;
 
-/// What `clone` takes.
+// What `clone` takes.
 #[derive(Args)]
 pub struct CloneArgs {
     /// Make what is missing above it, too
@@ -30,7 +30,7 @@ pub struct CloneArgs {
     name: String,
 }
 
-/// What `promote` takes.
+// What `promote` takes.
 #[derive(Args)]
 pub struct PromoteArgs {
     /// Though the pool was not exported, and another host may have it in use

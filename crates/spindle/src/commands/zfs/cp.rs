@@ -59,7 +59,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use tally::{Rules, Stop};
 
-/// What `cp` takes.
+// What `cp` takes.
 #[derive(Args)]
 pub struct CpArgs {
     /// What to copy: of a pool, or files and directories of this host

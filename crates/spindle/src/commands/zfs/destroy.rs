@@ -14,7 +14,7 @@ use ::zfs::spa::datasets::TaskError;
 use attach::pools::PoolPlace;
 use clap::Args;
 
-/// What `destroy` takes.
+// What `destroy` takes.
 #[derive(Args)]
 pub struct DestroyArgs {
     /// With all below; of snapshots, those of this name of all below

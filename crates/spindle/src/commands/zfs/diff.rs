@@ -22,7 +22,7 @@ use zfs_format::zpl::directory::FileKind;
 /// Clones that lie between a snapshot and what it is compared with.
 const CLONES_MAX: usize = 1024;
 
-/// What `diff` takes.
+// What `diff` takes.
 #[derive(Args)]
 #[command(disable_help_flag = true)]
 pub struct DiffArgs {

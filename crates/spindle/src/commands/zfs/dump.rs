@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use stdx::ByteCount;
 use zfs_format::objset::ObjsetKind;
 
-/// What `dump` takes.
+// What `dump` takes.
 #[derive(Args)]
 pub struct DumpArgs {
     /// The volume

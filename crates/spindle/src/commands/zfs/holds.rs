@@ -12,7 +12,7 @@ use attach::pools::{PoolPlace, Pools, pool_of};
 use clap::Args;
 use std::rc::Rc;
 
-/// What `hold` and `release` take.
+// What `hold` and `release` take.
 #[derive(Args)]
 pub struct HoldArgs {
     /// Snapshots of this name of all below, too
@@ -28,7 +28,7 @@ pub struct HoldArgs {
     snapshots: Vec<String>,
 }
 
-/// What `holds` takes.
+// What `holds` takes.
 #[derive(Args)]
 pub struct HoldsArgs {
     /// Snapshots of this name of all below, too

@@ -12,7 +12,7 @@ use clap::Args;
 /// Limits, which `none` clears.
 const LIMITS: [&str; 4] = ["quota", "reservation", "refquota", "refreservation"];
 
-/// What `inherit` takes.
+// What `inherit` takes.
 #[derive(Args)]
 pub struct InheritArgs {
     /// With all below

@@ -14,7 +14,7 @@ use std::rc::Rc;
 use zeroize::Zeroizing;
 use zfs_format::dsl::crypto_key::KeyFormat;
 
-/// Where keys come from.
+// Where keys come from.
 #[derive(Args, Clone, Default)]
 pub struct KeyArgs {
     /// The key of an encrypted dataset: a file with the passphrase, the hex digits or the raw bytes; - is

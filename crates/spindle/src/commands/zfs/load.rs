@@ -33,7 +33,7 @@ const PIECE_BYTES: usize = 1 << 20;
 /// Bytes of a sector: the end of a file is filled up to it.
 const SECTOR: u64 = 512;
 
-/// What `load` takes.
+// What `load` takes.
 #[derive(Args)]
 pub struct LoadArgs {
     /// Though the pool was not exported, and another host may have it in use

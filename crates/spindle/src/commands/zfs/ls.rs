@@ -27,7 +27,7 @@ const FILES_AT_ONCE: usize = 32;
 /// Directories in directories that are listed.
 const DEPTH_MAX: usize = 1024;
 
-/// What `ls` takes.
+// What `ls` takes.
 #[derive(Args)]
 #[command(disable_help_flag = true)]
 pub struct LsArgs {

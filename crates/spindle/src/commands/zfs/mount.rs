@@ -35,7 +35,7 @@ use std::rc::Rc;
 const CANMOUNT_OFF: u64 = 0;
 const CANMOUNT_ON: u64 = 1;
 
-/// What `mount` takes.
+// What `mount` takes.
 #[derive(Args)]
 pub struct MountArgs {
     /// All file systems that are mounted by themselves
@@ -62,7 +62,7 @@ pub struct MountArgs {
     directory: Option<PathBuf>,
 }
 
-/// What `unmount` takes.
+// What `unmount` takes.
 #[derive(Args)]
 pub struct UnmountArgs {
     /// All that is mounted

@@ -29,7 +29,7 @@ use zfs_format::zpl::owner::NO_PROJECT;
 /// Bytes of changes after which a group is committed.
 const DIRTY_BYTES_MAX: u64 = 32 << 20;
 
-/// What `project` takes.
+// What `project` takes.
 #[derive(Args)]
 pub struct ProjectArgs {
     /// Directories themselves, not what is in them

@@ -10,7 +10,7 @@ use ::zfs::spa::datasets::{TaskError, Tasks};
 use attach::pools::{PoolPlace, check_name, pool_of};
 use clap::Args;
 
-/// What `rename` takes.
+// What `rename` takes.
 #[derive(Args)]
 pub struct RenameArgs {
     /// Make what is missing above the new name

@@ -13,7 +13,7 @@ use clap::Args;
 /// Newer snapshots and bookmarks that are named before it is broken off.
 const TOLD_MAX: usize = 32;
 
-/// What `rollback` takes.
+// What `rollback` takes.
 #[derive(Args)]
 pub struct RollbackArgs {
     /// Destroy snapshots and bookmarks that are more recent

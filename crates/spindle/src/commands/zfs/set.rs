@@ -36,7 +36,7 @@ const NOT_WRITTEN: [(&str, &[&str]); 3] = [
 /// Which names files have, which is set for ever when a dataset is made.
 const RULES: [&str; 3] = ["casesensitivity", "normalization", "utf8only"];
 
-/// What `create` takes.
+// What `create` takes.
 #[derive(Args)]
 pub struct CreateArgs {
     /// Make what is missing above it, too
@@ -73,7 +73,7 @@ pub struct CreateArgs {
     name: String,
 }
 
-/// What `snapshot` takes.
+// What `snapshot` takes.
 #[derive(Args)]
 pub struct SnapshotArgs {
     /// Of all that is below, too
@@ -90,7 +90,7 @@ pub struct SnapshotArgs {
     names: Vec<String>,
 }
 
-/// What `set` takes.
+// What `set` takes.
 #[derive(Args)]
 pub struct SetArgs {
     /// Though the pool was not exported, and another host may have it in use

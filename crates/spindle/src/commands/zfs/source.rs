@@ -12,7 +12,7 @@ use clap::Args;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-/// How datasets are looked at.
+// How datasets are looked at.
 #[derive(Args, Clone, Default)]
 pub struct ViewArgs {
     #[command(flatten)]

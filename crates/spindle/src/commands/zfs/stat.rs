@@ -25,7 +25,7 @@ const STRETCHES_MAX: usize = 64;
 /// Bytes of an extended attribute's value that are shown as text.
 const VALUE_BYTES_MAX: usize = 256;
 
-/// What `stat` takes.
+// What `stat` takes.
 #[derive(Args)]
 pub struct StatArgs {
     /// The files; a symbolic link is shown itself

@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use zfs_format::objset::{ObjsetKind, flags};
 use zfs_format::zpl::Fuid;
 
-/// What the three commands take.
+// What the three commands take.
 #[derive(Args)]
 pub struct UserspaceArgs {
     /// Numbers, not names

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use zfs_format::vdev::Vdev;
 
-/// What `add` takes.
+// What `add` takes.
 #[derive(Args)]
 pub struct AddArgs {
     /// Overwrite what the devices hold, and put different redundancy and sizes together

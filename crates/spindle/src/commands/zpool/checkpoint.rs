@@ -11,7 +11,7 @@ use attach::pools::{LivePool, PoolPlace};
 use clap::Args;
 use std::rc::Rc;
 
-/// What `checkpoint` takes.
+// What `checkpoint` takes.
 #[derive(Args)]
 pub struct CheckpointArgs {
     /// Discard the pool's checkpoint

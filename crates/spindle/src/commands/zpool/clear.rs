@@ -19,7 +19,7 @@ use clap::Args;
 use serde_json::Value;
 use zfs_format::vdev::Vdev;
 
-/// What `clear` takes.
+// What `clear` takes.
 #[derive(Args)]
 pub struct ClearArgs {
     /// Though the pool was not exported, and another host may have it in use

@@ -25,7 +25,7 @@ use zfs_format::features::Feature;
 const ASHIFT: u64 = 12;
 /// Names that begin vdevs, and that pools can't begin with.
 const WORDS: [&str; 4] = ["mirror", "raidz", "draid", "spare"];
-/// What `create` takes.
+// What `create` takes.
 #[derive(Args)]
 pub struct CreateArgs {
     /// Overwrite what the devices hold, and put different redundancy and sizes together

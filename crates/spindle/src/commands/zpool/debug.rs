@@ -29,6 +29,7 @@ use std::rc::Rc;
 use zfs_store::label::Labels;
 
 #[derive(Subcommand)]
+#[command(defer = true)]
 pub enum DebugCommand {
     /// Print what a device's labels say; of a disk with partitions, those of the first that has some
     Label {

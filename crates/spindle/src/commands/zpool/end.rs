@@ -11,7 +11,7 @@ use attach::pools::running::protocol::Ask;
 use attach::pools::{LivePool, PoolPlace, Pools};
 use clap::Args;
 
-/// What `destroy` takes.
+// What `destroy` takes.
 #[derive(Args)]
 pub struct DestroyArgs {
     /// Though it was not exported, and another host may have it in use; though somebody uses what is mounted or served of it
@@ -21,7 +21,7 @@ pub struct DestroyArgs {
     pool: String,
 }
 
-/// What `export` takes.
+// What `export` takes.
 #[derive(Args)]
 pub struct ExportArgs {
     /// All pools

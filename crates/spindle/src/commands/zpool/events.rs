@@ -22,7 +22,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How far fields stand to the right.
 const DEPTH: usize = 8;
 
-/// What `events` takes.
+// What `events` takes.
 #[derive(Args)]
 pub struct EventsArgs {
     /// All that is known of each event

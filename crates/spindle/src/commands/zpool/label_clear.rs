@@ -5,7 +5,7 @@ use attach::pools::{PoolPlace, label_clear};
 use clap::Args;
 use std::path::PathBuf;
 
-/// What `labelclear` takes.
+// What `labelclear` takes.
 #[derive(Args)]
 pub struct LabelClearArgs {
     /// Though it is a part of a pool that is exported, or may be in use on another host

@@ -15,7 +15,7 @@ use clap::Args;
 use std::path::{Path, PathBuf};
 use zfs_format::vdev::Vdev;
 
-/// What `online` takes.
+// What `online` takes.
 #[derive(Args)]
 pub struct OnlineArgs {
     /// Take in all that the device has grown by

@@ -22,7 +22,7 @@ const COMMENT_BYTES_MAX: usize = 32;
 /// Bytes of the value of a property of users' own.
 const VALUE_BYTES_MAX: usize = 1024;
 
-/// What `set` takes.
+// What `set` takes.
 #[derive(Args)]
 pub struct SetArgs {
     /// Though the pool was not exported, and another host may have it in use
@@ -36,7 +36,7 @@ pub struct SetArgs {
     pool: String,
 }
 
-/// What `sync` takes.
+// What `sync` takes.
 #[derive(Args)]
 pub struct SyncArgs {
     /// Though a pool was not exported, and another host may have it in use
@@ -46,7 +46,7 @@ pub struct SyncArgs {
     pools: Vec<String>,
 }
 
-/// What `reguid` takes.
+// What `reguid` takes.
 #[derive(Args)]
 pub struct ReguidArgs {
     /// Though the pool was not exported, and another host may have it in use

@@ -22,7 +22,7 @@ use zfs_format::uberblock::{VERSION_BEFORE_FEATURES, VERSION_FEATURES};
 
 const HEAD: &str = "This system supports ZFS pool feature flags.\n\n";
 
-/// What `upgrade` takes.
+// What `upgrade` takes.
 #[derive(Args)]
 pub struct UpgradeArgs {
     /// List the features that can be enabled

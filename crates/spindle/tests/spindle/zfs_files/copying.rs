@@ -241,19 +241,21 @@ fn what_is_damaged_takes_nothing_else_with_it() {
     use std::os::unix::fs::FileExt;
     let Some(fixture) = Fixture::unpack("single") else { return };
     let disk = fixture.path().join("disk0.raw");
-    let image = std::fs::read(&disk).expect("read");
+    let image = fixtures::Disk::of_file(&disk);
     let entries = fixture.entries("t_single");
     // What does not compress is stored as it is, and is found by its bytes.
     let path = "files/random";
     let whole = fixture.prints(&["zfs", "cat", &format!("t_single:{path}")]);
     let sample = &whole[8192..8704];
-    let places: Vec<usize> =
-        (0..image.len() / 512).filter(|at| &image[at * 512..][..512] == sample).collect();
+    let sectors =
+        image.parts().flat_map(|(at, part)| (at..).step_by(512).zip(part.bytes().chunks(512)));
+    let places: Vec<u64> =
+        sectors.filter(|(_, sector)| *sector == sample).map(|(at, _)| at).collect();
     assert!(!places.is_empty(), "{path} is stored as it is");
     let file = std::fs::File::options().write(true).open(&disk).expect("it opens");
-    places
-        .iter()
-        .for_each(|at| file.write_all_at(&[0x5a; 512], *at as u64 * 512).expect("overwritten"));
+    for at in places {
+        file.write_all_at(&[0x5a; 512], at).expect("overwritten");
+    }
     let target = tempfile::tempdir().expect("a folder");
     let out = target.path().join("out");
     let said = fixture.refusal(&["zfs", "cp", "-r", "t_single:", text(&out)]);

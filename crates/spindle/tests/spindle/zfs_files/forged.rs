@@ -2,44 +2,43 @@
 
 use super::fixture::Fixture;
 use super::forge::{Forge, Place};
-use rt::{Buf, DeviceRef, MemoryDevice, Reactor, Runtime};
+use fixtures::Disk;
+use rt::{DeviceRef, Reactor, Runtime};
 use sim::SimReactor;
 use sim::host::Processor;
+use std::collections::BTreeSet;
+use std::fs::File;
 use std::ops::Range;
+use std::os::unix::fs::FileExt;
 use std::rc::Rc;
 use stdx::{ByteCount, Offset};
 use zfs::spa::{self, OpenOptions, Spa};
 
 /// What is looked at and copied as one.
-const PIECE: usize = 64 << 10;
+const PIECE: u64 = 64 << 10;
 /// The kind of a directory, in an entry's value.
 const DIRECTORY: u64 = 4 << 60;
 /// Bytes of an entry of a small table, and of the table's head.
 const ENTRY: usize = 64;
 
 /// The longest stretch of zeros.
-fn gap(bytes: &[u8]) -> Range<u64> {
+fn gap(disk: &Disk) -> Range<u64> {
     let (mut best, mut from) = (0..0, 0);
-    for (n, piece) in bytes.chunks(PIECE).enumerate() {
-        let end = (n + 1) * PIECE;
-        if !fixtures::is_zeros(piece) {
-            from = end;
-        } else if end - from > best.end - best.start {
-            best = from..end;
+    let parts = disk.parts().map(|(at, part)| (at, at + part.len() as u64));
+    for (at, end) in parts.chain([(disk.bytes, disk.bytes)]) {
+        if at - from > best.end - best.start {
+            best = from..at;
         }
+        from = end;
     }
-    best.start as u64..best.end as u64
+    best
 }
 
 /// Changes the pool on the one disk of a fixture.
 pub(crate) fn forge(fixture: &Fixture, change: impl AsyncFnOnce(&Spa, &mut Forge) + 'static) {
     let path = fixture.path().join("disk0.raw");
-    let bytes = std::fs::read(&path).expect("an image");
-    let (capacity, gap) = (bytes.len() as u64, gap(&bytes));
-    let disk = MemoryDevice::new("disk0", ByteCount(capacity));
-    for (n, piece) in bytes.chunks(PIECE).enumerate() {
-        disk.poke(Offset((n * PIECE) as u64), &Buf::copy_of(piece).into());
-    }
+    let before = Disk::of_file(&path);
+    let (capacity, gap, disk) = (before.bytes, gap(&before), before.device());
     let its = Rc::clone(&disk);
     let runtime = Runtime::new(SimReactor::new(Processor::infinite()) as Rc<dyn Reactor>);
     let rt = runtime.handle();
@@ -52,8 +51,15 @@ pub(crate) fn forge(fixture: &Fixture, change: impl AsyncFnOnce(&Spa, &mut Forge
         forge.finish(&mut |_| {});
     });
     done.expect("it ends");
-    let forged = disk.peek(Offset(0), ByteCount(capacity)).to_vec();
-    std::fs::write(path, forged).expect("written");
+    // What is zeros and was, is a hole, and stays one.
+    let held: BTreeSet<u64> = before.parts().map(|(at, _)| at).collect();
+    let file = File::options().write(true).open(path).expect("it opens");
+    for at in (0..capacity).step_by(PIECE as usize) {
+        let piece = disk.peek(Offset(at), ByteCount(PIECE.min(capacity - at))).to_vec();
+        if held.contains(&at) || !fixtures::is_zeros(&piece) {
+            file.write_all_at(&piece, at).expect("written");
+        }
+    }
 }
 
 /// The number of a dataset.

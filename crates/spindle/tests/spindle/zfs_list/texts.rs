@@ -1,6 +1,7 @@
 //! Line by line.
 
 use crate::zfs_list::{done, pool_of};
+use fixtures::extent::some;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -126,7 +127,7 @@ fn properties_are_those_that_openzfs_prints() {
     let Some(folder) = fixtures::folder("zfs") else { return };
     let mut problems = Vec::new();
     let (datasets, pools) = (now("zfs"), now("zpool"));
-    for fixture in fixtures::names(&folder) {
+    for fixture in some(fixtures::names(&folder), 15) {
         let disks = fixtures::unpack(&folder, &fixture);
         let pool = pool_of(&fixture);
         let text = read(&folder, &fixture, "zfs-get-all").expect("a text");
@@ -159,7 +160,7 @@ fn properties_are_those_that_openzfs_prints() {
 fn pools_and_their_vdevs_are_listed_as_openzfs_lists_them() {
     let Some(folder) = fixtures::folder("zfs") else { return };
     let mut problems = Vec::new();
-    for fixture in fixtures::names(&folder) {
+    for fixture in some(fixtures::names(&folder), 15) {
         // Printed after the pool was exported and imported again, so that sums are of the same moment.
         let Some(text) = read(&folder, &fixture, "zpool-list") else { continue };
         if WIPED.contains(&fixture.as_str()) {
@@ -187,7 +188,7 @@ fn pools_and_their_vdevs_are_listed_as_openzfs_lists_them() {
 fn states_and_histories_are_those_that_openzfs_prints() {
     let Some(folder) = fixtures::folder("zfs") else { return };
     let mut problems = Vec::new();
-    for fixture in fixtures::names(&folder) {
+    for fixture in some(fixtures::names(&folder), 15) {
         let disks = fixtures::unpack(&folder, &fixture);
         let pool = pool_of(&fixture);
         let text = read(&folder, &fixture, "zpool-status").expect("a text");

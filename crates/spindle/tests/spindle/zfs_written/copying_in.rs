@@ -103,7 +103,7 @@ fn a_copy_that_was_killed_goes_on_and_one_that_was_stopped_leaves_an_exported_po
     std::fs::create_dir(&tree).expect("made");
     for n in 0..60 {
         // Enough is left after each of the places where it is stopped.
-        let len = if n == 30 || n == 50 { 180 << 20 } else { 1_500_000 };
+        let len = if n == 30 || n == 50 { 96 << 20 } else { 1_500_000 };
         std::fs::write(tree.join(format!("{n:03}")), noise(n, len)).expect("written");
     }
     done(at, &["zpool", "create", "-O", "compression=off", "tank", "a"]);
@@ -124,7 +124,7 @@ fn a_copy_that_was_killed_goes_on_and_one_that_was_stopped_leaves_an_exported_po
         }
         if lines == 31 {
             // In the midst of the large file, with a group in the pool.
-            std::thread::sleep(std::time::Duration::from_millis(300));
+            std::thread::sleep(std::time::Duration::from_millis(150));
         }
         let pid = child.id().to_string();
         std::process::Command::new("kill").args([signal, &pid]).status().expect("killed");

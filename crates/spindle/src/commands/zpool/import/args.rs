@@ -3,7 +3,7 @@
 use clap::Args;
 use std::path::PathBuf;
 
-/// See the [module](self).
+// See the [module](self).
 #[derive(Args)]
 pub struct ImportArgs {
     /// Where disks lie, as before the command; may be given several times
