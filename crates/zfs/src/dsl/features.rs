@@ -290,7 +290,8 @@ mod tests {
         assert_eq!(of_property("volblocksize", 256 << 10), Some(LARGE_BLOCKS));
         assert_eq!(of_property("checksum", 12), Some("skein"));
         assert_eq!(of_property("compression", 16 | 103 << 7), Some("zstd_compress"));
-        assert_eq!(of_property("compression", 15), None);
+        assert_eq!(of_property("compression", 15), Some("lz4_compress"));
+        assert_eq!(of_property("compression", 3), None);
         assert_eq!(of_property("dnodesize", 1), Some(LARGE_DNODES));
         assert_eq!(of_property("dnodesize", 0), None);
         assert_eq!(of_property("quota", 1 << 40), None);
