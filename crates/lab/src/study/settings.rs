@@ -137,6 +137,7 @@ impl Changes<'_> {
         }
         study.notes.extend(options.settings.iter().map(|setting| format!("--set {setting}")));
         drop_claims(study, self.as_written, &self.placed);
+        drop_price(study, self.as_written, &self.placed);
         note_names(study, &self.placed);
         if let Some(seed) = options.seed {
             study.seed = seed;
@@ -160,6 +161,18 @@ fn drop_claims(study: &mut Study, as_written: &Study, placed: &[Placed<'_>]) {
         below(placed, "machine").join(", ")
     ));
     study.claims.clear();
+}
+
+/// A price is of the disk that the file names. Of another one it says nothing, unless it is given anew.
+fn drop_price(study: &mut Study, as_written: &Study, placed: &[Placed<'_>]) {
+    let is_changed = |key| study.machine.get(key) != as_written.machine.get(key);
+    let is_given = below(placed, "machine").contains(&"machine.disk_price");
+    if is_changed("disk") && !is_given && study.machine.remove("disk_price").is_some() {
+        study.notes.push(
+            "its disk_price is of another disk and falls away: machine.disk was changed; --set machine.disk_price=… gives this one's"
+                .to_owned(),
+        );
+    }
 }
 
 /// The options that changed something below this key, without their values.

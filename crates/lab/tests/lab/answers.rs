@@ -510,3 +510,19 @@ fn conjectures_and_calibrations_are_checked_and_not_counted() {
     let count = lab::results::ClaimCount::of(&[conjecture, calibrated]);
     assert_eq!((count.held, count.counted, count.uncounted), (0, 0, 2));
 }
+
+#[test]
+fn a_price_falls_away_with_the_disk_that_it_is_of() {
+    let text = STUDY
+        .replace("machine = {}", "machine = { kind = 'simulated', disk = 'a', disk_price = 330 }");
+    let price = |settings: &[&str]| {
+        let study = study_with(&text, &set(settings));
+        (study.machine.get("disk_price").cloned(), study.notes.join("\n"))
+    };
+    assert_eq!(price(&[]).0, Some(330.into()));
+    assert_eq!(price(&["machine.disk=a"]).0, Some(330.into()));
+    let (gone, notes) = price(&["machine.disk=b"]);
+    assert!(gone.is_none() && notes.contains("disk_price is of another disk"), "{notes}");
+    let (given, notes) = price(&["machine.disk=b", "machine.disk_price=500"]);
+    assert!(given == Some(500.into()) && !notes.contains("disk_price is"), "{notes}");
+}

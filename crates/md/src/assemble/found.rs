@@ -68,13 +68,7 @@ pub async fn find(device: &DeviceRef) -> Result<Option<Found>, AssembleError> {
     for version in Version::ALL {
         let Some(at) = version.place(capacity) else { continue };
         let bytes = read(device, at, SUPERBLOCK_BYTES as u64, "a superblock").await?;
-        let superblock = match version {
-            Version::V090 => {
-                SuperblockV090::decode(&bytes).map(|sb| Superblock::V090(Box::new(sb)))
-            }
-            _ => SuperblockV1::decode(&bytes).map(|sb| Superblock::V1(Box::new(sb))),
-        };
-        match superblock {
+        match decode(version, &bytes) {
             Ok(superblock) if is_in_place(&superblock, at) => {
                 let newer = |held: &Found| held.superblock.created_s() < superblock.created_s();
                 if best.as_ref().is_none_or(newer) {
@@ -91,6 +85,48 @@ pub async fn find(device: &DeviceRef) -> Result<Option<Found>, AssembleError> {
         (Some(found), _) => Ok(Some(found)),
         (None, Some(error)) => Err(AssembleError::format(&name, error)),
         (None, None) => Ok(None),
+    }
+}
+
+/// A superblock whose checksum is wrong, shown all the same: what its fields say may be what is damaged.
+pub struct Damaged {
+    /// What it says.
+    pub found: Found,
+    /// The checksum that stands there.
+    pub sum: u32,
+    /// The one that would be right.
+    pub computed: u32,
+}
+
+/// Looks for a superblock of which nothing but the checksum is wrong: for who looks at what is left, never to open a set by it.
+///
+/// # Errors
+/// Where the device can't be read.
+#[boxed(?Send)]
+pub async fn find_damaged(device: &DeviceRef) -> Result<Option<Damaged>, AssembleError> {
+    for version in Version::ALL {
+        let Some(at) = version.place(device.geometry().capacity) else { continue };
+        let mut bytes = read(device, at, SUPERBLOCK_BYTES as u64, "a superblock").await?;
+        let Err(FormatError { offset, problem: Problem::Sum { found: sum, computed }, .. }) =
+            decode(version, &bytes)
+        else {
+            continue;
+        };
+        bytes[offset..offset + size_of::<u32>()].copy_from_slice(&computed.to_le_bytes());
+        if let Ok(superblock) = decode(version, &bytes)
+            && is_in_place(&superblock, at)
+        {
+            let found = Found { device: device.clone(), superblock, at };
+            return Ok(Some(Damaged { found, sum, computed }));
+        }
+    }
+    Ok(None)
+}
+
+fn decode(version: Version, bytes: &[u8]) -> Result<Superblock, FormatError> {
+    match version {
+        Version::V090 => SuperblockV090::decode(bytes).map(|sb| Superblock::V090(Box::new(sb))),
+        _ => SuperblockV1::decode(bytes).map(|sb| Superblock::V1(Box::new(sb))),
     }
 }
 

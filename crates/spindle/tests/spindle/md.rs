@@ -253,6 +253,31 @@ fn a_member_that_is_cut_short_is_left_out_and_named() {
     assert!(!spindle(&dump).status.success());
 }
 
+/// What could break: one byte hides all that a rescue needs to know of a member, and of the sound one beside it.
+#[test]
+fn a_superblock_with_a_wrong_checksum_is_shown_and_opens_nothing() {
+    let Some(folder) = fixtures::folder("md") else { return };
+    let folder = fixtures::unpack(&folder, "raid5-4-xfs");
+    let path = |n: usize| folder.path().join(format!("disk{n}.raw")).display().to_string();
+    let sound = text(&["md", "examine", &path(1)]);
+    let file = std::fs::OpenOptions::new().write(true).open(path(1)).expect("opened");
+    // In the set's name.
+    std::os::unix::fs::FileExt::write_all_at(&file, b"?", 4096 + 60).expect("damaged");
+    let output = spindle(&["md", "examine", &path(0), &path(1)]);
+    let shown = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    assert!(errors.contains("disk1.raw: the superblock's checksum is wrong"), "{errors}");
+    assert!(shown.contains("disk0.raw:\n") && shown.contains("disk1.raw:\n"), "{shown}");
+    assert!(shown.contains(" - correct\n") && shown.contains(" - expected "), "{shown}");
+    let role =
+        |text: &str| text.lines().rfind(|line| line.contains("Device Role")).map(str::to_owned);
+    assert_eq!(role(&shown), role(&sound), "which place it had");
+    let directory = folder.path().to_str().expect("a path");
+    let detail = text(&["-d", directory, "md", "detail", "raid5-4-xfs"]);
+    assert_eq!(fields(&detail)["State"], "clean, degraded");
+}
+
 #[test]
 fn what_is_wrong_is_named_in_one_line() {
     let folder = tempfile::tempdir().expect("a folder");

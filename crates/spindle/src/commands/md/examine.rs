@@ -11,7 +11,7 @@ use crate::commands::elsewhere::say_others_than_sets;
 use crate::commands::typed;
 use crate::events::{context, refuse_denied};
 use crate::output::{Failure, print, say};
-use ::md::assemble::{self, AssembleError, Choice, Found, Superblock};
+use ::md::assemble::{self, AssembleError, Choice, Damaged, Found, Superblock};
 use ::md::superblock::bad_blocks::BadBlock;
 use ::md::superblock::bitmap::{BitmapSuperblock, Bits};
 use ::md::superblock::place::Version;
@@ -69,7 +69,7 @@ pub fn run(args: ExamineArgs, paths: &[PathBuf]) -> Result<(), Failure> {
         brief(&found, args.verbose, args.json)?;
         return refuse_denied(&runtime);
     }
-    let members = members(&runtime, paths, named)?;
+    let Members { members, damaged } = members(&runtime, paths, named)?;
     let mut text = String::new();
     let mut values = Vec::new();
     for Member { found, bitmap, log, .. } in &members {
@@ -87,10 +87,16 @@ pub fn run(args: ExamineArgs, paths: &[PathBuf]) -> Result<(), Failure> {
             values.push(as_json(found, bitmap));
         } else {
             let _ = writeln!(text, "{}:", found.name());
-            text += &examined(found, bitmap);
+            text += &examined(found, bitmap, None);
         }
     }
-    if members.is_empty() {
+    if !args.bitmap && !args.badblocks && !args.json {
+        for Damaged { found, sum, computed } in &damaged {
+            let _ = writeln!(text, "{}:", found.name());
+            text += &examined(found, None, Some((*sum, *computed)));
+        }
+    }
+    if members.is_empty() && damaged.is_empty() {
         say_others_than_sets(paths);
     }
     // An image of a partition beside that of its disk is one device.
@@ -107,7 +113,22 @@ pub fn run(args: ExamineArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     if let Some(denied) = runtime.denied() {
         return Err(Failure::failed(denied));
     }
-    Ok(())
+    if damaged.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<String> = damaged.iter().map(|one| one.found.name()).collect();
+    Err(Failure::failed(format!(
+        "{}: the superblock's checksum is wrong: what it says, above, may be what is damaged, and no set is opened by it; where the other members \
+         agree with it, superblocks written anew (md create) bring the set back: docs/guide/nas-died.md",
+        names.join(", ")
+    )))
+}
+
+/// What is found on devices.
+struct Members {
+    members: Vec<Member>,
+    /// Superblocks of which nothing but the checksum is wrong.
+    damaged: Vec<Damaged>,
 }
 
 /// What md wrote on a device.
@@ -133,7 +154,7 @@ fn look(runtime: &Context, device: &DeviceRef) -> Result<Option<Member>, attach:
 
 /// The members on these devices and on their partitions. Where the devices are `named` by themselves each has to be one, or to have
 /// one.
-fn members(runtime: &Context, paths: &[PathBuf], named: bool) -> Result<Vec<Member>, Failure> {
+fn members(runtime: &Context, paths: &[PathBuf], named: bool) -> Result<Members, Failure> {
     let mut devices = Vec::new();
     for path in expand(paths)? {
         match sources::open_named(runtime, &path) {
@@ -148,30 +169,44 @@ fn members(runtime: &Context, paths: &[PathBuf], named: bool) -> Result<Vec<Memb
         }
     }
     let all: Vec<DeviceRef> = devices.iter().map(|(_, device)| Rc::clone(device)).collect();
-    let mut members = Vec::new();
+    let (mut members, mut damaged) = (Vec::new(), Vec::new());
     for (path, device) in &devices {
         let is_named = paths.contains(path);
         match look(runtime, device) {
             Ok(Some(member)) => members.push(member),
             Ok(None) => {
-                let before = members.len();
+                let before = members.len() + damaged.len();
                 if sources::whole_of(path).is_none() {
-                    members.extend(members_on_parts(runtime, device, &all));
+                    let on_parts = members_on_parts(runtime, device, &all);
+                    members.extend(on_parts.members);
+                    damaged.extend(on_parts.damaged);
                 }
                 // In a folder, other files may lie about.
-                if named && is_named && members.len() == before {
+                if named && is_named && members.len() + damaged.len() == before {
                     return Err(no_superblock(path));
                 }
             }
-            Err(error) if !is_named => runtime.tell(Event::PassedOver { error }),
-            Err(error) => return Err(error.into()),
+            Err(error) => match look_damaged(runtime, device) {
+                Some(found) => damaged.push(found),
+                None if !is_named => runtime.tell(Event::PassedOver { error }),
+                None => return Err(error.into()),
+            },
         }
     }
-    Ok(members)
+    Ok(Members { members, damaged })
+}
+
+/// A superblock with a wrong checksum, where there is one that can be read.
+fn look_damaged(runtime: &Context, device: &DeviceRef) -> Option<Damaged> {
+    let device = Rc::clone(device);
+    runtime
+        .finish::<_, AssembleError>(async move { assemble::find_damaged(&device).await })
+        .ok()
+        .flatten()
 }
 
 /// The members on the partitions of a device. What is wrong there is told.
-fn members_on_parts(runtime: &Context, device: &DeviceRef, all: &[DeviceRef]) -> Vec<Member> {
+fn members_on_parts(runtime: &Context, device: &DeviceRef, all: &[DeviceRef]) -> Members {
     let table = match sources::table_of(runtime, device, all) {
         Ok(table) => table,
         Err(error) => {
@@ -179,8 +214,8 @@ fn members_on_parts(runtime: &Context, device: &DeviceRef, all: &[DeviceRef]) ->
             None
         }
     };
-    let mut members = Vec::new();
-    let Some(table) = table else { return members };
+    let (mut members, mut damaged) = (Vec::new(), Vec::new());
+    let Some(table) = table else { return Members { members, damaged } };
     if let Some(remark) = table.remark {
         runtime.tell(Event::Complaint(remark));
     }
@@ -189,10 +224,13 @@ fn members_on_parts(runtime: &Context, device: &DeviceRef, all: &[DeviceRef]) ->
             Ok(member) => {
                 members.extend(member.map(|member| Member { is_on_part: true, ..member }));
             }
-            Err(error) => runtime.tell(Event::PassedOver { error }),
+            Err(error) => match look_damaged(runtime, &part.device) {
+                Some(found) => damaged.push(found),
+                None => runtime.tell(Event::PassedOver { error }),
+            },
         }
     }
-    members
+    Members { members, damaged }
 }
 
 fn no_superblock(path: &Path) -> Failure {
@@ -280,13 +318,18 @@ fn brief(found: &[Found], verbose: bool, json: bool) -> Result<(), Failure> {
 }
 
 /// The lines of one device, without its name.
-fn examined(found: &Found, bitmap: Option<&BitmapSuperblock>) -> String {
+/// What `--examine` shows; of a superblock whose checksum is wrong with that, and the one that would be right.
+fn examined(
+    found: &Found,
+    bitmap: Option<&BitmapSuperblock>,
+    wrong_sum: Option<(u32, u32)>,
+) -> String {
     match &found.superblock {
         Superblock::V1(sb) => {
             let capacity = found.device.geometry().capacity.bytes() / 512;
-            examined_v1(sb, capacity, bitmap)
+            examined_v1(sb, capacity, bitmap, wrong_sum)
         }
-        Superblock::V090(sb) => examined_v090(sb),
+        Superblock::V090(sb) => examined_v090(sb, wrong_sum),
     }
 }
 
@@ -304,7 +347,20 @@ impl Lines {
     }
 }
 
-fn examined_v1(sb: &SuperblockV1, capacity: u64, bitmap: Option<&BitmapSuperblock>) -> String {
+/// The line about the checksum.
+fn sum_text(sum: u32, wrong: Option<(u32, u32)>) -> String {
+    match wrong {
+        Some((found, computed)) => format!("{found:x} - expected {computed:x}"),
+        None => format!("{sum:x} - correct"),
+    }
+}
+
+fn examined_v1(
+    sb: &SuperblockV1,
+    capacity: u64,
+    bitmap: Option<&BitmapSuperblock>,
+    wrong_sum: Option<(u32, u32)>,
+) -> String {
     let mut out = Lines(String::new());
     let superblock = Superblock::V1(Box::new(sb.clone()));
     out.line("Magic", "a92b4efc");
@@ -367,8 +423,7 @@ fn examined_v1(sb: &SuperblockV1, capacity: u64, bitmap: Option<&BitmapSuperbloc
         let text = format!("{entries} entries available at offset {offset} sectors{present}");
         out.line("Bad Block Log", text);
     }
-    // A superblock with a wrong checksum is not shown.
-    out.line("Checksum", format!("{:x} - correct", sb.checksum()));
+    out.line("Checksum", sum_text(sb.checksum(), wrong_sum));
     out.line("Events", sb.events);
     out.blank();
     chunk_lines(&mut out, &superblock);
@@ -468,7 +523,7 @@ fn chunk_lines(out: &mut Lines, superblock: &Superblock) {
     }
 }
 
-fn examined_v090(sb: &SuperblockV090) -> String {
+fn examined_v090(sb: &SuperblockV090, wrong_sum: Option<(u32, u32)>) -> String {
     let mut out = Lines(String::new());
     let superblock = Superblock::V090(Box::new(sb.clone()));
     out.line("Magic", "a92b4efc");
@@ -498,7 +553,7 @@ fn examined_v090(sb: &SuperblockV090) -> String {
     out.line("Working Devices", sb.working);
     out.line("Failed Devices", sb.failed);
     out.line("Spare Devices", sb.spares);
-    out.line("Checksum", format!("{:x} - correct", sb.checksum));
+    out.line("Checksum", sum_text(sb.checksum, wrong_sum));
     out.line("Events", sb.events);
     out.blank();
     chunk_lines(&mut out, &superblock);
