@@ -111,6 +111,8 @@ bugs! {
     FreeNotWrittenDown, "free-not-written-down", FILES;
     /// Now and then a block is written where it is though the group before wrote it.
     OlderRewritten, "older-rewritten", CUTS;
+    /// Now and then a block is left as it is though another one is to stand there.
+    TakenForTheSame, "taken-for-the-same", created("same_again::");
     /// Now and then a piece of a gang that is freed is not.
     PieceLeaked, "piece-leaked", created("gangs::");
     /// Now and then a block on a removed vdev is freed, and one of the pieces that it lies in now is not.

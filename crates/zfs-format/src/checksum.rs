@@ -90,6 +90,12 @@ impl ChecksumFunction {
         }
     }
 
+    /// Whether blocks with equal sums are taken for equal without a look at them (OpenZFS: `ZCHECKSUM_FLAG_NOPWRITE`).
+    pub fn is_for_no_write(self) -> bool {
+        use ChecksumFunction::{Blake3, Edonr, Sha256, Sha512, Skein};
+        matches!(self, Sha256 | Sha512 | Skein | Edonr | Blake3)
+    }
+
     /// Its name in OpenZFS's words.
     pub fn name(self) -> &'static str {
         match self {

@@ -240,6 +240,9 @@ impl Writer {
             }
             Stored::Bytes(pointer, bytes) => (pointer, bytes),
         };
+        if let Some(old) = rewrites.filter(|old| self.is_there(old, &pointer, &props, copies)) {
+            return Ok(Some(old));
+        }
         if !still() {
             return Ok(None);
         }
@@ -257,6 +260,37 @@ impl Writer {
             self.0.gangs.borrow_mut().insert(pointer.dva(0).words, (txg, part));
         }
         Ok(Some(pointer))
+    }
+
+    /// Whether what is to be stored stands where a pointer leads already: by its sum, where that is as good as the bytes. Then nothing
+    /// is written (nopwrite), and the block is as old as it was, for snapshots and streams, too.
+    ///
+    /// Source: OpenZFS, `zio.c` (`zio_nop_write`), `dmu.c` (`dmu_write_policy`).
+    fn is_there(
+        &self,
+        old: &BlockPointer,
+        new: &BlockPointer,
+        props: &Props,
+        copies: usize,
+    ) -> bool {
+        let is_data = props.level == 0 && !props.object_type.is_metadata();
+        let may_be = is_data
+            && props.checksum.is_for_no_write()
+            && props.compression != Compression::Off
+            && props.crypt.is_none();
+        let form = |of: &BlockPointer| {
+            (of.object_type(), of.level(), of.checksum_function(), of.compression(), of.endian())
+        };
+        let sizes = |of: &BlockPointer| (of.logical_size(), of.physical_size());
+        may_be
+            && old.kind() == Kind::Block
+            && !old.uses_crypt()
+            && form(old) == form(new)
+            && sizes(old) == sizes(new)
+            && (old.checksum() == new.checksum() || planted::nth(Bug::TakenForTheSame, 5))
+            && old.dvas().count() == copies
+            // What lies on a vdev that was removed, or is away, gets a place anew.
+            && old.dvas().all(|dva| self.0.tree.can_be_written(dva.vdev()))
     }
 
     /// Where a block is written that takes the place of another, if it may be written there.

@@ -467,3 +467,18 @@ fn a_vdev_takes_in_what_its_device_has_grown_by_when_that_is_asked_for() {
     refused(at, &["zpool", "online", "-e", "tank", "a"], why);
     holder.stop();
 }
+
+/// What could break: who creates a pool by a script of OpenZFS's has to set half of its properties afterwards.
+#[test]
+fn a_pool_gets_its_properties_when_it_is_made() {
+    let folder = disks(&["a"]);
+    let at = folder.path();
+    let properties =
+        ["-o", "failmode=continue", "-o", "autotrim=on", "-o", "autoexpand=on", "-o", "my:own=x y"];
+    done(at, &[&["zpool", "create"][..], &properties, &["tank", "a"]].concat());
+    let wanted = "failmode,autotrim,autoexpand,my:own,delegation";
+    let lines = done(at, &["zpool", "get", "-Ho", "value,source", wanted, "tank"]);
+    assert_eq!(lines, "continue\tlocal\non\tlocal\non\tlocal\nx y\tlocal\non\tdefault\n");
+    judge(at, "tank");
+    refused(at, &["zpool", "create", "-f", "-o", "failmode=maybe", "b", "a"], "must be one of");
+}

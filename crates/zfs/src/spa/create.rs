@@ -76,6 +76,8 @@ pub struct NewPool {
     pub comment: Option<String>,
     /// Which features may be enabled: names of files.
     pub compatibility: Option<String>,
+    /// Other properties of the pool, as they are stored.
+    pub settings: Vec<(String, zfs_format::zap::leaf::LeafValue)>,
     /// The root directory's owner and group.
     pub owner: (u64, u64),
     /// Properties of the root file system as they are stored.
@@ -205,6 +207,13 @@ impl First<'_> {
         enter(mos, pool_directory::DEFLATE, 1).await?;
         let waiting = maker.bpobj(WAITING_BLOCK_BYTES).await?;
         enter(mos, pool_directory::SYNC_BPOBJ, waiting.number()).await?;
+        if !self.new.settings.is_empty() {
+            let made = maker.table(ObjectType::POOL_PROPS).await?;
+            enter(mos, pool_directory::PROPERTIES, made.number()).await?;
+            for (name, value) in &self.new.settings {
+                table::set(mos, &made, name, value.clone()).await?;
+            }
+        }
         self.features(&maker, txg).await?;
         self.vdevs(&maker, syncer).await?;
         self.datasets(&maker, syncer).await

@@ -182,6 +182,7 @@ fn make_pool(rig: &Rig, name: &str, properties: &[(String, LeafValue)]) -> Resul
         host: None,
         comment: None,
         compatibility: None,
+        settings: Vec::new(),
         owner: (0, 0),
         properties: properties.to_vec(),
     };

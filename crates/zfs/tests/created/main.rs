@@ -47,6 +47,7 @@ mod received;
 mod recorded;
 mod removed;
 mod rewound;
+mod same_again;
 mod sequences;
 mod stock;
 mod stored;
@@ -268,6 +269,7 @@ impl Rig {
             host: None,
             comment: None,
             compatibility: None,
+            settings: Vec::new(),
             owner: (0, 0),
             // Mounts have lists of access.
             properties: vec![("acltype".to_owned(), table::number(1))],

@@ -127,6 +127,7 @@ fn new_pool(policy: Policy) -> Rig {
             host: None,
             comment: None,
             compatibility: None,
+            settings: Vec::new(),
             owner: (0, 0),
             properties: Vec::new(),
         };

@@ -20,6 +20,7 @@ use attach::pools::{NewMembers, PoolPlace, Pools};
 use clap::Args;
 use std::path::PathBuf;
 use zfs_format::features::Feature;
+use zfs_format::zap::leaf::LeafValue;
 
 /// The sector of vdevs where nobody says, as a power of two: 4 KiB, which no disk of these years minds.
 const ASHIFT: u64 = 12;
@@ -37,7 +38,7 @@ pub struct CreateArgs {
     /// No features, but those that are given with -o
     #[arg(short = 'd', long)]
     no_features: bool,
-    /// A property of the pool: ashift, comment, compatibility, feature@NAME
+    /// A property of the pool: ashift, comment, compatibility, feature@NAME, or one that zpool set takes
     #[arg(short = 'o', value_name = "PROPERTY=VALUE")]
     pool_properties: Vec<String>,
     /// A property of the root file system
@@ -62,6 +63,8 @@ struct PoolProperties {
     ashift: u64,
     comment: Option<String>,
     compatibility: Option<String>,
+    /// What else was asked for, as it is stored.
+    settings: Vec<(String, LeafValue)>,
     features: Vec<&'static str>,
 }
 
@@ -72,7 +75,8 @@ fn is_written(feature: &Feature) -> bool {
 
 fn pool_properties(args: &CreateArgs) -> Result<PoolProperties, Failure> {
     let (mut ashift, mut comment, mut compatibility) = (ASHIFT, None, None);
-    let mut asked: Vec<(&'static str, bool)> = Vec::new();
+    let (mut asked, mut settings) = (Vec::<(&'static str, bool)>::new(), Vec::new());
+    let refuse = |why| Failure::failed(format!("cannot create '{}': {why}", args.pool));
     for given in &args.pool_properties {
         let (name, value) = split(given)?;
         match name {
@@ -81,7 +85,6 @@ fn pool_properties(args: &CreateArgs) -> Result<PoolProperties, Failure> {
                     .map_err(|failure| failure.of(&format!("cannot create '{}'", args.pool)))?;
             }
             "comment" => {
-                let refuse = |why| Failure::failed(format!("cannot create '{}': {why}", args.pool));
                 comment = Some(set::comment(value).map_err(refuse)?);
             }
             // No cache file is kept.
@@ -101,11 +104,14 @@ fn pool_properties(args: &CreateArgs) -> Result<PoolProperties, Failure> {
                     );
                     return Err(Failure::failed(text));
                 }
-                None => {
-                    return Err(Failure::failed(format!(
-                        "property '{name}' is not a valid pool property"
-                    )));
-                }
+                None => match set::change(name, value).map_err(Failure::failed)? {
+                    set::Change::Stored(name, Some(value)) => settings.push((name, value)),
+                    _ => {
+                        return Err(refuse(format!(
+                            "property '{name}' is set once there is a pool"
+                        )));
+                    }
+                },
             },
         }
     }
@@ -120,7 +126,7 @@ fn pool_properties(args: &CreateArgs) -> Result<PoolProperties, Failure> {
         }
     }
     let wanted = with_needed(&features).iter().map(|feature| feature.guid).collect();
-    Ok(PoolProperties { ashift, comment, compatibility, features: wanted })
+    Ok(PoolProperties { ashift, comment, compatibility, settings, features: wanted })
 }
 
 /// Whether a pool can be called so; why not.
@@ -202,6 +208,7 @@ pub fn run(args: &CreateArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
         host: None,
         comment: pool.comment,
         compatibility: pool.compatibility,
+        settings: pool.settings,
         owner: (0, 0),
         properties,
     })?;
