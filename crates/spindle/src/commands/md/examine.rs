@@ -117,11 +117,19 @@ pub fn run(args: ExamineArgs, paths: &[PathBuf]) -> Result<(), Failure> {
         return Ok(());
     }
     let names: Vec<String> = damaged.iter().map(|one| one.found.name()).collect();
-    Err(Failure::failed(format!(
+    let text = format!(
         "{}: the superblock's checksum is wrong: what it says, above, may be what is damaged, and no set is opened by it; where the other members \
          agree with it, superblocks written anew (md create) bring the set back: docs/guide/nas-died.md",
         names.join(", ")
-    )))
+    );
+    // In a folder of disks the others are what was asked for.
+    match named {
+        true => Err(Failure::failed(text)),
+        false => {
+            say(&format!("spindle: {text}"));
+            Ok(())
+        }
+    }
 }
 
 /// What is found on devices.
