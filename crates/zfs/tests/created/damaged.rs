@@ -4,31 +4,18 @@
 //! task that finds a dataset damaged stops the pool that somebody else is at work in.
 
 use super::datasets::{number, task};
-use super::{Rig, top, volumes};
-use rt::{Buf, Device, Request};
+use super::volumes::{self, PUT_BLOCK, byte, put};
+use super::{Rig, top};
+use rt::{Buf, Request};
 use std::rc::Rc;
-use stdx::{ByteCount, Offset};
+use stdx::Offset;
 use zfs::dsl::make::Fresh;
 use zfs::spa::Spa;
 use zfs::spa::config::LabelState;
 use zfs::spa::datasets::TaskError;
 use zfs::spa::live::Live;
-use zfs::zvol::live::LiveVolume;
 use zfs_format::label;
 use zfs_format::vdev::VdevKind;
-
-const BLOCK: u64 = 16 << 10;
-
-async fn put(volume: &LiveVolume, block: u64, byte: u8) {
-    let bytes = Buf::copy_of(&[byte; 4096]);
-    volume.submit(Request::write(Offset(block * BLOCK), bytes)).await.expect("it is written");
-    volumes::flush(volume).await;
-}
-
-async fn byte(volume: &LiveVolume, block: u64) -> u8 {
-    let read = volume.submit(Request::read(Offset(block * BLOCK), ByteCount(4096))).await;
-    read.expect("it is read").into_contiguous().bytes()[0]
-}
 
 /// Two volumes with what is in the pool, and more that only their logs have.
 fn two_volumes() -> Rig {
@@ -37,7 +24,7 @@ fn two_volumes() -> Rig {
         let live = Rc::new(Live::open(spa, &fresh).await.expect("it opens for writing"));
         let mut open = Vec::new();
         for name in ["a", "b"] {
-            let new = volumes::new(name, 4 << 20, BLOCK, 0);
+            let new = volumes::new(name, 4 << 20, PUT_BLOCK, 0);
             volumes::make(&live, new).await.expect("it is made");
             open.push(volumes::open(&live, &format!("tank/{name}")).await);
         }

@@ -5,7 +5,7 @@
 
 use super::datasets::{node, number, task};
 use super::mounted::{Steps, mounted};
-use super::{Rig, features, top};
+use super::{Rig, features_and, top};
 use rt::inodes::{Caller, InodeError, Inodes, New, Node, SetAttributes, WriteAt};
 use rt::{Buf, SgList};
 use std::cell::Cell;
@@ -20,12 +20,23 @@ use zfs::spa::datasets::clone::NewClone;
 use zfs::spa::datasets::{NewDataset, TaskError};
 use zfs::spa::live::{CheckpointError, Live};
 use zfs::zap::table;
-use zfs_format::features::Feature;
 use zfs_format::vdev::VdevKind;
 use zfs_store::alloc::Class;
 
 /// Tasks that are tried till one is refused: the slop of such a pool has room for some thousand.
 const TRIED_MAX: u64 = 100;
+
+fn rig(more: &[&str]) -> Rig {
+    Rig::with_features(vec![top(0, VdevKind::File, 1)], features_and(more))
+}
+
+async fn opened(spa: Rc<Spa>, fresh: &Rc<dyn Fresh>) -> Rc<Live> {
+    Rc::new(Live::open(spa, fresh).await.expect("it opens for writing"))
+}
+
+async fn mount(live: &Rc<Live>) -> Mounted {
+    mounted(live, Rc::new(Steps(Cell::new(0)))).await
+}
 
 /// Writes a file until there is no room.
 async fn fill(real: &Mounted, name: &[u8]) {
@@ -52,9 +63,9 @@ fn new(name: String) -> NewDataset {
 
 #[test]
 fn a_full_pool_takes_no_more_datasets_and_lets_them_go() {
-    let rig = Rig::with_features(vec![top(0, VdevKind::File, 1)], features());
+    let rig = rig(&[]);
     rig.with(async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
-        let live = Rc::new(Live::open(spa, &fresh).await.expect("it opens for writing"));
+        let live = opened(spa, &fresh).await;
         let root = node(&live, "tank").await;
         let (directory, head) = (root.directory.number, root.head.number);
         for name in ["a", "b"] {
@@ -64,7 +75,7 @@ fn a_full_pool_takes_no_more_datasets_and_lets_them_go() {
         let a = number(&live, "tank/a").await;
         task(&live, async |tasks| tasks.snapshot(a, "s").await).await.expect("it is taken");
         let snapshot = number(&live, "tank/a@s").await;
-        let real = mounted(&live, Rc::new(Steps(Cell::new(0)))).await;
+        let real = mount(&live).await;
         fill(&real, b"f").await;
         drop(real);
         live.sync(async |_| Ok(())).await.expect("it is written");
@@ -104,7 +115,7 @@ fn a_full_pool_takes_no_more_datasets_and_lets_them_go() {
         let b = number(&live, "tank/b").await;
         task(&live, async |tasks| tasks.destroy(b).await).await.expect("it goes");
         // Where there is room again, there is for all.
-        let real = mounted(&live, Rc::new(Steps(Cell::new(0)))).await;
+        let real = mount(&live).await;
         real.unlink(Caller::default(), Node::ROOT, b"f").await.expect("it goes");
         drop(real);
         let made = task(&live, async |tasks| tasks.create(directory, &new("b".into())).await);
@@ -117,16 +128,16 @@ fn a_full_pool_takes_no_more_datasets_and_lets_them_go() {
 /// Records that are shorter than a sector take a sector each.
 #[test]
 fn a_pool_of_large_sectors_is_not_filled_beyond_its_end_by_small_records() {
-    let rig = Rig::with_features(vec![top(0, VdevKind::File, 1)], features());
+    let rig = rig(&[]);
     rig.with(async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
-        let live = Rc::new(Live::open(spa, &fresh).await.expect("it opens for writing"));
+        let live = opened(spa, &fresh).await;
         let directory = node(&live, "tank").await.directory.number;
         for (name, number) in [("recordsize", 512), ("compression", 2)] {
             let value = Some(table::number(number));
             let set = task(&live, async |tasks| tasks.set_property(directory, name, value).await);
             set.await.expect("it is set");
         }
-        let real = mounted(&live, Rc::new(Steps(Cell::new(0)))).await;
+        let real = mount(&live).await;
         fill(&real, b"f").await;
         live.sync(async |_| Ok(())).await.expect("what was taken has room");
         real.unlink(Caller::default(), Node::ROOT, b"f").await.expect("it goes");
@@ -139,11 +150,11 @@ fn a_pool_of_large_sectors_is_not_filled_beyond_its_end_by_small_records() {
 /// Properties are small, and there may be any number of them.
 #[test]
 fn a_full_pool_takes_no_end_of_properties() {
-    let rig = Rig::with_features(vec![top(0, VdevKind::File, 1)], features());
+    let rig = rig(&[]);
     rig.with(async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
-        let live = Rc::new(Live::open(spa, &fresh).await.expect("it opens for writing"));
+        let live = opened(spa, &fresh).await;
         let directory = node(&live, "tank").await.directory.number;
-        let real = mounted(&live, Rc::new(Steps(Cell::new(0)))).await;
+        let real = mount(&live).await;
         fill(&real, b"f").await;
         drop(real);
         let mut random = Prng::new(8);
@@ -185,13 +196,10 @@ fn a_full_pool_takes_no_end_of_properties() {
 /// What was there at a checkpoint is not freed before that goes.
 #[test]
 fn a_full_pool_with_a_checkpoint_is_written_on() {
-    let all = features();
-    let more = ["zpool_checkpoint", "spacemap_histogram"].map(Feature::named);
-    let all = all.into_iter().chain(more.into_iter().flatten().map(|one| one.guid)).collect();
-    let rig = Rig::with_features(vec![top(0, VdevKind::File, 1)], all);
+    let rig = rig(&["zpool_checkpoint", "spacemap_histogram"]);
     rig.with(async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
-        let live = Rc::new(Live::open(spa, &fresh).await.expect("it opens for writing"));
-        let real = mounted(&live, Rc::new(Steps(Cell::new(0)))).await;
+        let live = opened(spa, &fresh).await;
+        let real = mount(&live).await;
         let by = Caller::default();
         fill(&real, b"f").await;
         live.sync(async |_| Ok(())).await.expect("it is written");
@@ -233,12 +241,12 @@ async fn task_create(live: &Live, directory: u64, name: &str) -> Result<u64, Tas
 /// Whatever took it: some of the slop is left for who destroys something, and the last of it for no one.
 #[test]
 fn the_last_of_the_slop_is_nobodys() {
-    let rig = Rig::with_features(vec![top(0, VdevKind::File, 1)], features());
+    let rig = rig(&[]);
     rig.with(async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
-        let live = Rc::new(Live::open(spa, &fresh).await.expect("it opens for writing"));
+        let live = opened(spa, &fresh).await;
         let directory = node(&live, "tank").await.directory.number;
         task_create(&live, directory, "a").await.expect("it is made");
-        let real = mounted(&live, Rc::new(Steps(Cell::new(0)))).await;
+        let real = mount(&live).await;
         let writer = live.syncer().writer();
         let take_until = |halvings: u32| {
             // And some more: each group frees a few blocks of the one before.
@@ -276,13 +284,10 @@ fn the_last_of_the_slop_is_nobodys() {
 /// One that is full has no room for what it would keep.
 #[test]
 fn a_full_pool_takes_no_checkpoint() {
-    let all = features();
-    let more = ["zpool_checkpoint", "spacemap_histogram"].map(Feature::named);
-    let all = all.into_iter().chain(more.into_iter().flatten().map(|one| one.guid)).collect();
-    let rig = Rig::with_features(vec![top(0, VdevKind::File, 1)], all);
+    let rig = rig(&["zpool_checkpoint", "spacemap_histogram"]);
     rig.with(async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
-        let live = Rc::new(Live::open(spa, &fresh).await.expect("it opens for writing"));
-        let real = mounted(&live, Rc::new(Steps(Cell::new(0)))).await;
+        let live = opened(spa, &fresh).await;
+        let real = mount(&live).await;
         fill(&real, b"f").await;
         drop(real);
         let directory = node(&live, "tank").await.directory.number;

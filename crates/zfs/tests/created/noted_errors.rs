@@ -4,7 +4,7 @@
 //! longer told where the snapshot went.
 
 use super::datasets::{node, number, task};
-use super::{Rig, features, top};
+use super::{Rig, features_and, top};
 use std::rc::Rc;
 use zfs::dsl::make::Fresh;
 use zfs::spa::Spa;
@@ -15,7 +15,6 @@ use zfs::zap::table;
 use zfs_format::dsl::dataset::DslDataset;
 use zfs_format::dsl::number_name;
 use zfs_format::error_log::HeadError;
-use zfs_format::features::Feature;
 use zfs_format::object_type::ObjectType;
 use zfs_format::pool_directory;
 use zfs_format::vdev::VdevKind;
@@ -43,8 +42,7 @@ async fn damaged(live: &Live) -> Vec<(u64, u64)> {
 
 #[test]
 fn what_is_noted_of_a_dataset_goes_with_it_or_where_its_snapshots_go() {
-    let all = features().into_iter().chain(Feature::named("head_errlog").map(|one| one.guid));
-    let rig = Rig::with_features(vec![top(0, VdevKind::File, 1)], all.collect());
+    let rig = Rig::with_features(vec![top(0, VdevKind::File, 1)], features_and(&["head_errlog"]));
     rig.with(async |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
         let live = Live::open(spa, &fresh).await.expect("it opens for writing");
         let above = node(&live, "tank").await.directory.number;

@@ -4,7 +4,7 @@
 //! again; a snapshot loses what it shares; what is stored otherwise from now on (compression, copies) stays as it was.
 
 use super::datasets::{files, node, task};
-use super::{Rig, new_file, top};
+use super::{Rig, features_and, new_file, top};
 use rt::Buf;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -14,7 +14,6 @@ use zfs::spa::Spa;
 use zfs::spa::config::LabelState;
 use zfs::spa::live::Live;
 use zfs::zap::table;
-use zfs_format::features::Feature;
 use zfs_format::vdev::VdevKind;
 
 const RECORD: u64 = 16 << 10;
@@ -27,9 +26,8 @@ const LZ4: u64 = 15;
 const GZIP: u64 = 10;
 
 fn rig() -> Rig {
-    let more = ["sha512", "skein"].map(|name| Feature::named(name).expect("it is known").guid);
-    let all = super::features().into_iter().chain(more).collect();
-    Rig::with_features(vec![top(0, VdevKind::File, 1), top(1, VdevKind::File, 1)], all)
+    let tops = vec![top(0, VdevKind::File, 1), top(1, VdevKind::File, 1)];
+    Rig::with_features(tops, features_and(&["sha512", "skein"]))
 }
 
 /// A block whose content can be compressed.

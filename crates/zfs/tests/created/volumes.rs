@@ -61,6 +61,22 @@ pub(crate) async fn flush(volume: &LiveVolume) {
     volume.submit(Request::flush()).await.expect("it is in the pool");
 }
 
+/// Bytes of the blocks that [`put`] and [`byte`] count by.
+pub(crate) const PUT_BLOCK: u64 = 16 << 10;
+
+/// Writes the beginning of a block, all of one byte, and waits until it is durable.
+pub(crate) async fn put(volume: &LiveVolume, block: u64, byte: u8) {
+    let bytes = Buf::copy_of(&[byte; 4096]);
+    volume.submit(Request::write(Offset(block * PUT_BLOCK), bytes)).await.expect("it is written");
+    flush(volume).await;
+}
+
+/// What a block begins with.
+pub(crate) async fn byte(volume: &LiveVolume, block: u64) -> u8 {
+    let read = volume.submit(Request::read(Offset(block * PUT_BLOCK), ByteCount(4096))).await;
+    read.expect("it is read").into_contiguous().bytes()[0]
+}
+
 /// Random bytes, bytes that are alike, or zeros.
 fn content(random: &mut Prng, len: usize) -> Vec<u8> {
     let word = random.next_u64();

@@ -3,33 +3,19 @@
 //! What could break: what was acknowledged is given up without being asked; what is left of a log is taken for a whole one; its space is
 //! lost; the pool can't be written without the device, or trusts it when it is back.
 
-use super::{Rig, raidz, top, volumes};
-use rt::{Buf, Device, DeviceRef, Request};
+use super::volumes::{self, PUT_BLOCK, byte, put};
+use super::{Rig, raidz, top};
+use rt::DeviceRef;
 use std::rc::Rc;
-use stdx::{ByteCount, Offset};
 use zfs::dsl::make::Fresh;
 use zfs::error::{Problem, ZfsError};
 use zfs::spa::Spa;
 use zfs::spa::config::LabelState;
 use zfs::spa::live::{Live, LiveError, LiveOptions};
-use zfs::zvol::live::LiveVolume;
 use zfs_format::vdev::{Vdev, VdevKind};
-
-const BLOCK: u64 = 16 << 10;
 
 fn log(id: u64, kind: VdevKind, leaves: u64) -> Vdev {
     Vdev { is_log: Some(1), ..top(id, kind, leaves) }
-}
-
-async fn put(volume: &LiveVolume, block: u64, byte: u8) {
-    let bytes = Buf::copy_of(&[byte; 4096]);
-    volume.submit(Request::write(Offset(block * BLOCK), bytes)).await.expect("it is written");
-    volumes::flush(volume).await;
-}
-
-async fn byte(volume: &LiveVolume, block: u64) -> u8 {
-    let read = volume.submit(Request::read(Offset(block * BLOCK), ByteCount(4096))).await;
-    read.expect("it is read").into_contiguous().bytes()[0]
 }
 
 #[test]
@@ -43,7 +29,9 @@ fn a_pool_is_taken_without_its_log_device_where_that_is_asked() {
         let rig = Rig::new([vec![top(0, raidz(1), 3), top(1, VdevKind::File, 1)], logs].concat());
         rig.with(async |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
             let live = Rc::new(Live::open(spa, &fresh).await.expect("it opens for writing"));
-            volumes::make(&live, volumes::new("v", 4 << 20, BLOCK, 0)).await.expect("it is made");
+            volumes::make(&live, volumes::new("v", 4 << 20, PUT_BLOCK, 0))
+                .await
+                .expect("it is made");
             let volume = volumes::open(&live, "tank/v").await;
             for n in 0..4 {
                 put(&volume, n, 1 + n as u8).await;
