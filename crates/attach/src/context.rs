@@ -1,4 +1,7 @@
 //! Where things are attached: an executor on this host's disks, and who is told what happens there.
+//!
+//! **A cover** ([`host::cover`]) keeps all that is written from the devices: changes are made in memory, and forgotten with the context.
+//! So a command is tried out ([`dry_run`]), and a pool is looked at as it is after its intent logs are replayed.
 
 use crate::error::Error;
 use crate::event::{Event, Events};
@@ -10,6 +13,20 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use stdx::ByteCount;
+
+/// Memory for what is written to devices that are covered. A change of metadata takes some MiB; who tries out to copy much more than this hears
+/// that no space is left.
+pub const COVER_BYTES_MAX: ByteCount = ByteCount(2 << 30);
+
+/// Whether this process tries its command out. Of all that it opens, so that no way to a device is forgotten.
+static DRY_RUN: OnceLock<()> = OnceLock::new();
+
+/// From now on nothing that this process writes reaches a device: each [`Context`] that it makes is covered.
+pub fn dry_run() {
+    DRY_RUN.get_or_init(|| ());
+}
 
 /// Devices that may not be read and are named: a folder like /dev has many.
 const DENIED_SHOWN_MAX: usize = 4;
@@ -44,7 +61,23 @@ impl Context {
     /// # Errors
     /// Where none can be made.
     pub fn new(events: &Events) -> Result<Context, Error> {
-        let runtime = HostRuntime::new(ReactorKind::Auto)?;
+        match DRY_RUN.get() {
+            Some(()) => Context::covered(events),
+            None => Context::over(HostRuntime::new(ReactorKind::Auto)?, events),
+        }
+    }
+
+    /// One from which nothing that is written reaches a device.
+    ///
+    /// # Errors
+    /// Where none can be made.
+    pub fn covered(events: &Events) -> Result<Context, Error> {
+        let mut runtime = HostRuntime::new(ReactorKind::Auto)?;
+        runtime.cover(COVER_BYTES_MAX);
+        Context::over(runtime, events)
+    }
+
+    fn over(runtime: HostRuntime, events: &Events) -> Result<Context, Error> {
         let (names, directories, denied, listens) = Default::default();
         Ok(Context { runtime, events: events.clone(), names, directories, denied, listens })
     }

@@ -68,6 +68,10 @@ pub enum Error {
     RemoteReadOnly { name: String },
     #[error("{name}: another process writes to it: stop that one first")]
     RemoteWritten { name: String },
+    #[error(
+        "set {set} is served by another process: end it with `spindle md stop` before a dry run"
+    )]
+    SetHeld { set: Uuid },
     #[error("reading /dev/urandom: {0}")]
     Random(#[source] io::Error),
 

@@ -211,6 +211,11 @@ pub enum Event {
         records: u64,
         error: ZfsError,
     },
+    /// Logs are seen with one dataset each, and not with all of the pool.
+    ReplayedApart {
+        pool: String,
+        error: Error,
+    },
     Mounted {
         dataset: String,
         directory: PathBuf,
@@ -457,6 +462,10 @@ impl fmt::Display for Event {
             Event::LogGivenUp { dataset, records, error } => write!(
                 f,
                 "{dataset} is damaged, and {records} changes that its intent log holds are given up: {error}"
+            ),
+            Event::ReplayedApart { pool, error } => write!(
+                f,
+                "{pool} can't be written, not even in memory: the intent log of each dataset is laid over it alone ({error})"
             ),
             Event::Mounted { dataset, directory, for_writing } => {
                 let how = if *for_writing { " for writing" } else { "" };

@@ -29,11 +29,13 @@
 use crate::alignment::Alignment;
 use crate::answer::What;
 use crate::handle::Handle;
+use crate::identity::Identity;
 use crate::lock;
 use crate::operation::{OpenFile, Operation};
 use crate::patience::while_held;
 use crate::runtime::Host;
 use crate::sys::{self, Errno};
+use rt::filter::Overlay;
 use rt::{
     Device, Extent, ExtentKind, ExtentsFuture, Geometry, IoError, IoErrorKind, IoFuture, Op,
     Request,
@@ -159,6 +161,8 @@ pub struct FileDevice {
     read_only: bool,
     /// The turn of the executor in which it was seen to be as long as it should be.
     whole_at: Cell<Option<u64>>,
+    /// What keeps what is written, where that must not reach the file.
+    cover: Option<Rc<Overlay>>,
 }
 
 impl FileDevice {
@@ -167,7 +171,7 @@ impl FileDevice {
     /// # Errors
     /// [`OpenError`].
     pub fn open(host: &Host, path: &Path, options: FileOptions) -> Result<FileDevice, OpenError> {
-        FileDevice::open_by(host, path, options, Ending::WholeBlocks)
+        FileDevice::open_as_it_may(host, path, options, Ending::WholeBlocks)
     }
 
     /// The same, buffered and to the last byte: a file whose length is not whole blocks of 512 bytes has smaller
@@ -180,13 +184,47 @@ impl FileDevice {
         path: &Path,
         read_only: bool,
     ) -> Result<FileDevice, OpenError> {
-        FileDevice::open_by(host, path, FileOptions { direct: false, read_only }, Ending::AnyByte)
+        let options = FileOptions { direct: false, read_only };
+        FileDevice::open_as_it_may(host, path, options, Ending::AnyByte)
+    }
+
+    /// Under the executor's [cover](crate::cover), where it has one.
+    fn open_as_it_may(
+        host: &Host,
+        path: &Path,
+        options: FileOptions,
+        ending: Ending,
+    ) -> Result<FileDevice, OpenError> {
+        let FileOptions { read_only, .. } = options;
+        let Some(cover) = &host.cover else {
+            return FileDevice::open_by(host, path, options, !read_only, ending);
+        };
+        let read = FileOptions { read_only: true, ..options };
+        let below = FileDevice::open_by(&host.uncovered(), path, read, !read_only, ending)?;
+        if !read_only && !while_held(|| below.keep_writers_off(), |kept| !kept) {
+            return Err(OpenError::Locked(path.into()));
+        }
+        let os = |error| OpenError::Os { doing: "looking at", path: path.into(), error };
+        let identity = Identity::of(path).map_err(os)?;
+        let (file, name, below) = (Rc::clone(&below.file), Arc::clone(&below.name), Rc::new(below));
+        let overlay = cover.of(identity, below.clone());
+        Ok(FileDevice {
+            host: host.clone(),
+            file,
+            name,
+            geometry: overlay.geometry(),
+            alignment: None,
+            read_only,
+            whole_at: Cell::new(None),
+            cover: Some(overlay),
+        })
     }
 
     fn open_by(
         host: &Host,
         path: &Path,
         options: FileOptions,
+        exclusively: bool,
         ending: Ending,
     ) -> Result<FileDevice, OpenError> {
         let os = |doing, error| OpenError::Os { doing, path: path.into(), error };
@@ -197,7 +235,7 @@ impl FileDevice {
             .map_err(|error| os("looking at", error))
             .and_then(|found| is_block_device(path, &found))?;
         let mut flags = if options.direct { libc::O_DIRECT } else { 0 };
-        if is_block_device && !options.read_only {
+        if is_block_device && exclusively {
             flags |= libc::O_EXCL;
         }
         let mut how = OpenOptions::new();
@@ -332,6 +370,7 @@ impl FileDevice {
             alignment,
             read_only: options.read_only,
             whole_at: Cell::new(None),
+            cover: None,
         })
     }
 }
@@ -379,6 +418,9 @@ impl Device for FileDevice {
             let error = IoError::of(&request, self, IoErrorKind::ReadOnly);
             return IoFuture::ready(Err(error));
         }
+        if let Some(cover) = &self.cover {
+            return cover.begin(request);
+        }
         let what = What::of(&request, &self.name);
         let file = self.file.file();
         let Some(file) = file.as_ref() else {
@@ -396,6 +438,9 @@ impl Device for FileDevice {
     }
 
     fn extents(&self, offset: Offset, len: ByteCount, count_max: usize) -> ExtentsFuture {
+        if let Some(cover) = &self.cover {
+            return cover.extents(offset, len, count_max);
+        }
         let Some(file) = self.file.file().clone() else {
             return Box::pin(std::future::ready(Err(IoErrorKind::Gone)));
         };

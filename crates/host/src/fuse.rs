@@ -203,7 +203,7 @@ impl FuseMount {
     }
 
     fn check(host: &Host, directory: &Path) -> Result<(), MountError> {
-        match host.0 {
+        match host.driver {
             Driver::Blocking(_) => Err(MountError::Blocking(directory.into())),
             _ => Ok(()),
         }

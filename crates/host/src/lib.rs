@@ -10,6 +10,7 @@
 //! * [`socket`]: [`SocketListener`] and [`SocketStream`], unix sockets and TCP as byte streams.
 //! * [`directory`]: a directory to copy into, which nothing leads out of.
 //! * [`fuse`]: [`FuseMount`], a file system that this process serves, as a stream of the kernel's requests.
+//! * [`cover`](mod@cover): nothing that is written reaches a file or block device.
 //! * [`probe`]: what lies on a device already, so that nothing is overwritten by mistake.
 //! * [`expendable`]: whether that may be overwritten.
 //! * [`identity`]: whether two paths lead to the same storage.
@@ -33,6 +34,7 @@ mod bell;
 pub mod blocking;
 pub mod cached;
 pub mod clock;
+pub mod cover;
 pub mod directory;
 pub mod expendable;
 pub mod file;

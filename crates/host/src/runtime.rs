@@ -6,18 +6,20 @@
 use crate::answer::{Answer, AtOnce, What};
 use crate::blocking::BlockingReactor;
 use crate::clock::Clock;
+use crate::cover::Cover;
 use crate::operation::{OpenFile, Operation};
 use crate::pool::Pool;
 use crate::start_error::StartError;
 use crate::threads::ThreadsReactor;
 use crate::uring::UringReactor;
-use rt::{IoFuture, Reactor, Rt, Runtime};
+use rt::{DeviceRef, IoFuture, Reactor, Rt, Runtime};
 use std::fmt;
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use stdx::ByteCount;
 
 /// An operation on a file in memory that moves no more bytes than this is carried out at once, on the
 /// executor's thread; a larger one is handed over. Measured on two processors, tmpfs, at once against
@@ -81,7 +83,7 @@ impl HostRuntime {
             ReactorKind::Threads => threads(clock),
             ReactorKind::Blocking => {
                 let reactor = Rc::new(BlockingReactor::new(clock));
-                (Rc::clone(&reactor) as Rc<dyn Reactor>, Host(Driver::Blocking(reactor)))
+                (Rc::clone(&reactor) as Rc<dyn Reactor>, Host::of(Driver::Blocking(reactor)))
             }
             ReactorKind::Uring => uring(UringReactor::new(clock)?),
             ReactorKind::Auto => match UringReactor::new(clock) {
@@ -91,6 +93,12 @@ impl HostRuntime {
             },
         };
         Ok(HostRuntime { runtime: Runtime::new(reactor), host })
+    }
+
+    /// Covers all files and block devices that are opened from now on: what is written to them is kept in so much memory, and forgotten with
+    /// this runtime ([`cover`](mod@crate::cover)).
+    pub fn cover(&mut self, held_max: ByteCount) {
+        self.host.cover = Some(Cover::new(held_max));
     }
 
     /// The executor.
@@ -111,17 +119,20 @@ impl HostRuntime {
 
 fn uring(reactor: UringReactor) -> (Rc<dyn Reactor>, Host) {
     let reactor = Rc::new(reactor);
-    (Rc::clone(&reactor) as _, Host(Driver::Uring(reactor)))
+    (Rc::clone(&reactor) as _, Host::of(Driver::Uring(reactor)))
 }
 
 fn threads(clock: Clock) -> (Rc<dyn Reactor>, Host) {
     let reactor = Rc::new(ThreadsReactor::new(clock));
-    (Rc::clone(&reactor) as _, Host(Driver::Threads(reactor)))
+    (Rc::clone(&reactor) as _, Host::of(Driver::Threads(reactor)))
 }
 
 /// The reactor of a runtime, as those see it who do I/O by it. Cheap to clone.
 #[derive(Clone)]
-pub struct Host(pub(crate) Driver);
+pub struct Host {
+    pub(crate) driver: Driver,
+    pub(crate) cover: Option<Rc<Cover>>,
+}
 
 #[derive(Clone)]
 pub(crate) enum Driver {
@@ -131,8 +142,17 @@ pub(crate) enum Driver {
 }
 
 impl Host {
+    pub(crate) fn of(driver: Driver) -> Host {
+        Host { driver, cover: None }
+    }
+
+    /// The same without a cover.
+    pub(crate) fn uncovered(&self) -> Host {
+        Host::of(self.driver.clone())
+    }
+
     pub(crate) fn at_once(&self) -> &AtOnce {
-        match &self.0 {
+        match &self.driver {
             Driver::Uring(reactor) => &reactor.at_once,
             Driver::Threads(reactor) => &reactor.at_once,
             Driver::Blocking(reactor) => &reactor.at_once,
@@ -145,9 +165,22 @@ impl Host {
         self.at_once().writers.close(paths);
     }
 
+    /// Whether nothing that is written reaches a file or block device ([`HostRuntime::cover`]).
+    pub fn is_covered(&self) -> bool {
+        self.cover.is_some()
+    }
+
+    /// A device that is none of this host's, covered where those are.
+    pub fn covered(&self, device: DeviceRef) -> DeviceRef {
+        match &self.cover {
+            Some(cover) => cover.over(device),
+            None => device,
+        }
+    }
+
     /// Which reactor it is; never [`ReactorKind::Auto`].
     pub fn kind(&self) -> ReactorKind {
-        match self.0 {
+        match self.driver {
             Driver::Uring(_) => ReactorKind::Uring,
             Driver::Threads(_) => ReactorKind::Threads,
             Driver::Blocking(_) => ReactorKind::Blocking,
@@ -160,7 +193,7 @@ impl Host {
         &self,
         job: impl FnOnce() -> T + Send + 'static,
     ) -> Pin<Box<dyn Future<Output = T>>> {
-        if matches!(self.0, Driver::Blocking(_)) {
+        if matches!(self.driver, Driver::Blocking(_)) {
             return Box::pin(std::future::ready(job()));
         }
         let (sender, receiver) = rt::sync::oneshot::channel();
@@ -178,7 +211,7 @@ impl Host {
             // Of a file in memory it is nothing at all.
             None => operation.is_flush(),
         };
-        if let Driver::Blocking(reactor) = &self.0 {
+        if let Driver::Blocking(reactor) = &self.driver {
             return reactor.at_once.answer(what.result(operation.run(file)));
         }
         if file.in_memory && at_once {
@@ -187,7 +220,7 @@ impl Host {
         }
         let (completion, future) = IoFuture::pending();
         let answer = Answer { completion, what };
-        match &self.0 {
+        match &self.driver {
             Driver::Uring(reactor) => reactor.start(Arc::clone(file), operation, answer),
             Driver::Threads(reactor) => reactor.start(Arc::clone(file), operation, answer),
             Driver::Blocking(_) => unreachable!("it was carried out above"),

@@ -150,7 +150,7 @@ impl SocketListener {
     /// # Errors
     /// [`ListenError`].
     pub fn bind(host: &Host, address: &Address) -> Result<SocketListener, ListenError> {
-        if matches!(host.0, Driver::Blocking(_)) {
+        if matches!(host.driver, Driver::Blocking(_)) {
             return Err(ListenError::Blocking(address.clone()));
         }
         let os = |doing| move |error| ListenError::Os { doing, address: address.clone(), error };
@@ -335,7 +335,7 @@ impl SocketStream {
     /// # Errors
     /// [`ListenError`].
     pub fn connect(host: &Host, address: &Address) -> Result<SocketStream, ListenError> {
-        if matches!(host.0, Driver::Blocking(_)) {
+        if matches!(host.driver, Driver::Blocking(_)) {
             return Err(ListenError::Blocking(address.clone()));
         }
         Ok(SocketStream::of(host, Connected::to(address)?))
@@ -367,7 +367,7 @@ impl Stream for SocketStream {
         Box::pin(async move {
             let mut into = into;
             loop {
-                let result = match &host.0 {
+                let result = match &host.driver {
                     Driver::Uring(reactor) => {
                         let reactor = Rc::clone(reactor);
                         reactor.receive(Arc::clone(&socket), into, from).await
@@ -436,7 +436,7 @@ impl Host {
         socket: &Arc<OwnedFd>,
         events: libc::c_short,
     ) -> Result<(), Errno> {
-        match &self.0 {
+        match &self.driver {
             Driver::Uring(reactor) => Rc::clone(reactor).ready(Arc::clone(socket), events).await,
             _ => readiness::ready(Arc::clone(socket), events).await,
         }

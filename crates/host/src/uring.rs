@@ -700,7 +700,7 @@ mod tests {
         let socket = Arc::new(OwnedFd::from(one));
         let idle = Rc::clone(&reactor).receive(socket, BufMut::zeroed(100), 0);
         let idle = runtime.handle().spawn(idle);
-        let host = crate::Host(crate::runtime::Driver::Uring(Rc::clone(&reactor)));
+        let host = crate::Host::of(crate::runtime::Driver::Uring(Rc::clone(&reactor)));
         // Not below /dev/shm: what is in memory never goes through the ring.
         let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/uring.rs");
         let options = FileOptions { direct: false, read_only: true };

@@ -5,6 +5,7 @@
 
 mod carried;
 mod clock;
+mod dry_run;
 mod elsewhere;
 mod form;
 mod held;

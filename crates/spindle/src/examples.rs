@@ -55,7 +55,13 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("lvm lvremove", &["spindle -d disks lvm lvremove vg0/home -y"]),
     ("zpool", &["spindle -d disks zpool import", "spindle -d disks zpool status tank"]),
     ("zpool create", &["spindle zpool create tank raidz2 disks/sda disks/sdb disks/sdc disks/sdd"]),
-    ("zpool add", &["spindle -d disks zpool add tank mirror disks/sde disks/sdf"]),
+    (
+        "zpool add",
+        &[
+            "spindle -d disks zpool add tank mirror disks/sde disks/sdf",
+            "spindle -d disks zpool add tank mirror disks/sde disks/sdf --dry-run",
+        ],
+    ),
     ("zpool checkpoint", &["spindle -d disks zpool checkpoint tank"]),
     ("zpool export", &["spindle -d disks zpool export tank"]),
     ("zpool destroy", &["spindle -d disks zpool destroy tank"]),

@@ -56,14 +56,16 @@ impl Part {
 pub(super) enum Base {
     /// A file or block device.
     File(Rc<FileDevice>),
-    /// An export of an NBD server.
-    Remote(Rc<Remote>),
+    /// An export of an NBD server, and the device that it is here: under a cover another.
+    Remote(Rc<Remote>, DeviceRef),
 }
 
 impl Base {
     fn open(context: &Context, path: &Path, read_only: bool) -> Result<Base, Error> {
         if is_uri(path) {
-            return Ok(Base::Remote(Rc::new(Remote::open(context, path, read_only)?)));
+            let remote = Rc::new(Remote::open(context, path, read_only)?);
+            let device = context.host().covered(Rc::clone(&remote) as DeviceRef);
+            return Ok(Base::Remote(remote, device));
         }
         let options = FileOptions { direct: false, read_only };
         let device = FileDevice::open(&context.host(), path, options).map_err(Error::Named)?;
@@ -73,7 +75,7 @@ impl Base {
     fn device(&self) -> DeviceRef {
         match self {
             Base::File(file) => Rc::clone(file) as DeviceRef,
-            Base::Remote(remote) => Rc::clone(remote) as DeviceRef,
+            Base::Remote(_, device) => Rc::clone(device),
         }
     }
 
@@ -81,7 +83,7 @@ impl Base {
     fn locked(&self) -> Option<&FileDevice> {
         match self {
             Base::File(file) => Some(file),
-            Base::Remote(remote) => remote.lock(),
+            Base::Remote(remote, _) => remote.lock(),
         }
     }
 
@@ -89,7 +91,7 @@ impl Base {
     pub(super) fn locked_path(&self) -> Option<PathBuf> {
         match self {
             Base::File(file) => Some(PathBuf::from(&*rt::Device::name(&**file))),
-            Base::Remote(remote) => remote.lock_path().map(Path::to_owned),
+            Base::Remote(remote, _) => remote.lock_path().map(Path::to_owned),
         }
     }
 
@@ -314,6 +316,18 @@ impl Disks {
     /// Where several are called so.
     pub fn lies_on(&self, volume: &str) -> Result<BTreeSet<Whole>, Error> {
         Ok(self.below(volume)?.wholes())
+    }
+
+    /// The same on an executor that is there.
+    ///
+    /// # Errors
+    /// As [`Disks::open_writing`].
+    pub fn open_writing_on(
+        context: &Rc<Context>,
+        paths: &[PathBuf],
+        writing: &Writing,
+    ) -> Result<Disks, Error> {
+        Disks::open_on(context, paths, writing)
     }
 
     fn open_where(events: &Events, paths: &[PathBuf], writing: &Writing) -> Result<Disks, Error> {
@@ -555,7 +569,7 @@ impl Disks {
     /// Closes what is open for writing and has these locks, though the disks stay: nothing that lies on it is used any more.
     pub fn close(&self, locked: &[PathBuf]) {
         for (base, _) in &self.opened {
-            let Base::Remote(remote) = base else { continue };
+            let Base::Remote(remote, _) = base else { continue };
             if remote.lock_path().is_some_and(|path| locked.iter().any(|locked| locked == path)) {
                 let remote = Rc::clone(remote);
                 self.wait(async move { remote.close().await });

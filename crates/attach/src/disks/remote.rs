@@ -111,6 +111,9 @@ impl Remote {
     /// # Errors
     /// Nobody is there, it is no export, or another process of this host writes to it.
     pub fn open(context: &Context, path: &Path, read_only: bool) -> Result<Remote, Error> {
+        // Under a cover nothing is written to it, and nobody else may do so.
+        let (is_covered, alone) = (context.host().is_covered(), !read_only);
+        let read_only = read_only || is_covered;
         let uri = Uri::of(path)?;
         let name: Arc<str> = path.to_string_lossy().into();
         let lock = match read_only {
@@ -131,6 +134,11 @@ impl Remote {
                 Some((file, path))
             }
         };
+        if let Some((file, _)) = lock.as_ref().filter(|_| is_covered && alone)
+            && !file.keep_writers_off()
+        {
+            return Err(Error::RemoteWritten { name: name.to_string() });
+        }
         let options =
             ClientOptions { export: uri.export.clone(), read_only, name: Some(Arc::clone(&name)) };
         let stream = Rc::new(SocketStream::connect(&context.host(), &uri.address)?);

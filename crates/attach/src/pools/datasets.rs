@@ -1,17 +1,22 @@
 //! Pools that were opened, and the datasets that are read of them.
 //!
+//! **Logs.** Who asks to see a dataset with its intent log replayed sees its pool as an import for writing would leave it: it is opened for
+//! writing under a [cover](crate::context), and replayed there. Of pools that can't be written the log alone is laid over the dataset.
+//!
 //! **Keys.** A dataset that is encrypted needs the key of its encryption root ([`keys`](super::keys)). It is loaded once
 //! a pool and root.
 
 use super::find::{PoolPlace, Pools};
 use super::keys::{Ask, KeyBytes, Keys};
 use super::names::pool_of;
+use super::writing::{Opening, open_live};
 use crate::error::Error;
 use crate::event::Event;
 use ::zfs::ZfsError;
 use ::zfs::dmu::Objset;
 use ::zfs::dsl::{Dataset, Directory};
-use ::zfs::spa::Spa;
+use ::zfs::spa::live::Live;
+use ::zfs::spa::{PoolState, Spa};
 use ::zfs::zil::{self, Logged, Unreplayed};
 use ::zfs::zpl::FileSystem;
 use ::zfs::zvol::Volume;
@@ -38,6 +43,8 @@ pub struct Session {
     /// The pools.
     pub pools: Rc<Pools>,
     open: RefCell<BTreeMap<String, Rc<Spa>>>,
+    /// The pools that were replayed under a cover.
+    replayed: RefCell<Vec<Rc<Live>>>,
     view: View,
     keys: Keys,
     /// Datasets of whose log was told.
@@ -73,14 +80,19 @@ impl Session {
     /// # Errors
     /// Where there are no devices, or one can't be opened.
     pub fn open(place: &PoolPlace<'_>, view: &View) -> Result<Session, Error> {
-        Ok(Session::over(Pools::find(place)?, view))
+        let is_newest = place.options.txg.is_none() && !place.options.checkpoint;
+        let pools = match view.replay_view && is_newest {
+            true => Pools::find_covered(place)?,
+            false => Pools::find(place)?,
+        };
+        Ok(Session::over(pools, view))
     }
 
     /// A session on pools that were found.
     pub fn over(pools: Pools, view: &View) -> Session {
-        let (open, told) = Default::default();
+        let (open, replayed, told) = Default::default();
         let pools = Rc::new(pools);
-        Session { pools, open, view: view.clone(), keys: Keys::new(&view.keys), told }
+        Session { pools, open, replayed, view: view.clone(), keys: Keys::new(&view.keys), told }
     }
 
     /// Whether intent logs are laid over datasets.
@@ -105,9 +117,32 @@ impl Session {
         if let Some(spa) = self.open.borrow().get(pool) {
             return Ok(Rc::clone(spa));
         }
-        let spa = self.pools.open_of_dataset(name)?;
+        let mut spa = self.pools.open_of_dataset(name)?;
+        if let Some(live) = self.replayed(pool)? {
+            spa = Rc::clone(live.spa());
+            self.replayed.borrow_mut().push(live);
+        }
         self.open.borrow_mut().insert(pool.to_owned(), Rc::clone(&spa));
         Ok(spa)
+    }
+
+    /// A pool opened for writing under a cover, with its logs replayed, where that was asked for. One that can't be written, for what it has
+    /// or lacks, is read, and its logs are laid over the datasets that are asked for.
+    fn replayed(&self, name: &str) -> Result<Option<Rc<Live>>, Error> {
+        let context = self.pools.disks().context();
+        let found = self.pools.named(name)?;
+        let left = found.filter(|found| found.state == PoolState::Active);
+        let wanted = self.view.replay_view && context.host().is_covered();
+        // One that somebody holds goes on under whoever looks.
+        let free = left.filter(|found| wanted && self.pools.holder(found).is_none());
+        let Some(found) = free else { return Ok(None) };
+        match open_live(&self.pools, found, None, Opening::default()) {
+            Ok(live) => Ok(Some(live)),
+            Err(error) => {
+                context.tell(Event::ReplayedApart { pool: found.name.clone(), error });
+                Ok(None)
+            }
+        }
     }
 
     /// The dataset of a name.

@@ -17,6 +17,7 @@ use super::mount_table::MountTable;
 use super::names::{check_name, pool_of};
 use super::running::connection::{answer, ask_all, connect};
 use super::running::protocol::{Ask, Holder, Picture};
+use crate::context::Context;
 use crate::disks::{Below, Disks, Whole, Writing};
 use crate::error::Error;
 use crate::event::{Event, Events};
@@ -249,6 +250,29 @@ impl Pools {
             pools.asks = true;
             pools.tell_elsewhere();
         }
+        Ok(pools)
+    }
+
+    /// The same, with the pools that were not exported and that nobody holds open for writing under a cover: what is written to them is
+    /// forgotten with the executor.
+    ///
+    /// # Errors
+    /// As of [`Pools::find`].
+    pub fn find_covered(place: &PoolPlace<'_>) -> Result<Pools, Error> {
+        let mut writing = Writing::default();
+        {
+            let unheard = Rc::new(Context::new(&Events::unheard())?);
+            let pools = Pools::over(Disks::open_beside(&unheard, place.devices)?, place.options);
+            let left = pools.living().filter(|pool| pool.state == PoolState::Active);
+            let free = left.filter(|pool| pools.holder(pool).is_none());
+            free.for_each(|pool| writing.add(pools.writing(pool)));
+        }
+        let context = Rc::new(Context::covered(&place.events)?);
+        let disks = Disks::open_writing_on(&context, place.devices, &writing)?;
+        disks.tell_lost();
+        let mut pools = Pools::over(disks, place.options);
+        pools.asks = true;
+        pools.tell_elsewhere();
         Ok(pools)
     }
 

@@ -8,33 +8,54 @@
 //! not show what the device below has there.
 //!
 //! **The limit.** Bytes are kept as pages (a word repeated of any length as one piece), so what is held is
-//! counted exactly enough: a page a piece. A write that could go beyond the limit is answered with
-//! [`IoErrorKind::NoSpace`], by the name of this device, and changes nothing. What is written again in
+//! counted exactly enough: a page a piece. Several overlays may share one [`Memory`]. A write that could go beyond its limit is answered with
+//! [`IoErrorKind::NoSpace`], and changes nothing. It has the name of the device below, which it stands for; in that error it says that it
+//! is in memory. What is written again in
 //! whole pages takes no more memory.
 
 use crate::buf::{Buf, PAGE};
 use crate::device::{Device, DeviceRef, Geometry, IoError, IoErrorKind, IoFuture, Op, Request};
 use crate::extents::{Extents, Stretch};
 use crate::sg::SgList;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use stdx::{ByteCount, Offset};
 
+/// Memory that overlays share.
+pub struct Memory {
+    pieces: Cell<usize>,
+    pieces_max: usize,
+}
+
+impl Memory {
+    /// So much at the most.
+    pub fn new(held_max: ByteCount) -> Rc<Memory> {
+        Rc::new(Memory { pieces: Cell::new(0), pieces_max: held_max.as_usize() / PAGE })
+    }
+
+    /// How much of it holds what was written.
+    pub fn held(&self) -> ByteCount {
+        ByteCount((self.pieces.get() * PAGE) as u64)
+    }
+}
+
 /// See the [module](self).
 pub struct Overlay {
     below: DeviceRef,
-    name: Arc<str>,
     held: RefCell<Extents>,
-    pieces_max: usize,
+    memory: Rc<Memory>,
 }
 
 impl Overlay {
     /// A layer over `below` that holds so much at the most.
     pub fn new(below: DeviceRef, held_max: ByteCount) -> Rc<Overlay> {
-        let name = format!("{} (in memory)", below.name()).into();
-        let pieces_max = held_max.as_usize() / PAGE;
-        Rc::new(Overlay { below, name, held: RefCell::default(), pieces_max })
+        Overlay::within(below, &Memory::new(held_max))
+    }
+
+    /// A layer over `below` that takes its memory from what it shares with others.
+    pub fn within(below: DeviceRef, memory: &Rc<Memory>) -> Rc<Overlay> {
+        Rc::new(Overlay { below, held: RefCell::default(), memory: Rc::clone(memory) })
     }
 
     /// How much memory holds what was written.
@@ -51,10 +72,12 @@ impl Overlay {
         // What reaches beyond the range stays there.
         let cut = [at, at + len].into_iter().filter(|edge| held.crosses(*edge)).count();
         let own = pieces_of(at, data);
-        if held.count() + own.pieces().len() + cut - replaced > self.pieces_max {
+        let others = self.memory.pieces.get() - held.count();
+        if others + held.count() + own.pieces().len() + cut - replaced > self.memory.pieces_max {
             return false;
         }
         held.insert(at, &own);
+        self.memory.pieces.set(others + held.count());
         true
     }
 
@@ -84,6 +107,13 @@ impl Overlay {
             assert_eq!(data.len(), wanted, "what is held and what is below make up the whole");
             Ok(data)
         })
+    }
+}
+
+impl Drop for Overlay {
+    fn drop(&mut self) {
+        let own = self.held.borrow().count();
+        self.memory.pieces.set(self.memory.pieces.get() - own);
     }
 }
 
@@ -120,7 +150,7 @@ impl Device for Overlay {
     }
 
     fn name(&self) -> Arc<str> {
-        Arc::clone(&self.name)
+        self.below.name()
     }
 
     fn begin(&self, request: Request) -> IoFuture {
@@ -134,7 +164,10 @@ impl Device for Overlay {
         };
         IoFuture::ready(match fits {
             true => Ok(SgList::new()),
-            false => Err(IoError::of(&request, self, IoErrorKind::NoSpace)),
+            false => Err(IoError {
+                device: format!("{} (in memory)", self.name()).into(),
+                ..IoError::of(&request, self, IoErrorKind::NoSpace)
+            }),
         })
     }
 }
@@ -223,6 +256,25 @@ mod tests {
         assert_eq!(device.held(), ByteCount(4 * PAGE as u64));
         let error = write(4).expect_err("too much");
         assert_eq!(error.to_string(), "m (in memory): write of 4 KiB at byte 16384: no space left");
+    }
+
+    #[test]
+    fn overlays_share_memory_and_give_it_back() {
+        let memory = Memory::new(ByteCount(2 * PAGE as u64));
+        let overlay = || Overlay::within(below(1).0, &memory);
+        let write = |device: &Overlay, page: u64| {
+            let data = Buf::copy_of(&[1; PAGE]);
+            answer(device, Request::write(Offset(page * PAGE as u64), data)).map(|_| ())
+        };
+        let (one, other) = (overlay(), overlay());
+        write(&one, 0).expect("the first");
+        write(&other, 0).expect("the second");
+        write(&other, 1).expect_err("nothing is left");
+        write(&other, 0).expect("again, where it is");
+        assert_eq!(memory.held(), ByteCount(2 * PAGE as u64));
+        drop(one);
+        assert_eq!(memory.held(), ByteCount(PAGE as u64));
+        write(&other, 1).expect("given back");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! sets of which they are members. RAID sets below what is changed are opened for writing, and stopped cleanly when
 //! it is done.
 
+use crate::commands::dry_run::DryRunArgs;
 use crate::commands::md::{Sink, copy};
 use crate::commands::typed;
 use crate::events::{events, refuse_denied};
@@ -28,6 +29,8 @@ const ENDS: ByteCount = ByteCount::mib(1);
 // What `spindle lvm` takes.
 #[derive(Args)]
 pub struct LvmArgs {
+    #[command(flatten)]
+    dry_run: DryRunArgs,
     #[command(subcommand)]
     command: LvmCommand,
 }
@@ -130,7 +133,15 @@ struct LvremoveArgs {
 /// # Errors
 /// With the line to print.
 pub fn run(args: LvmArgs, devices: &[PathBuf]) -> Result<(), Failure> {
-    match args.command {
+    let not_tried = match &args.command {
+        LvmCommand::Dump(_) => Some("it writes a file of this host"),
+        _ => None,
+    };
+    args.dry_run.run(not_tried, || dispatch(args.command, devices))
+}
+
+fn dispatch(command: LvmCommand, devices: &[PathBuf]) -> Result<(), Failure> {
+    match command {
         LvmCommand::Pvs(args) => listed(devices, |disks| pvs(disks, args.json)),
         LvmCommand::Vgs(args) => listed(devices, |disks| vgs(disks, args.json)),
         LvmCommand::Lvs(args) => listed(devices, |disks| lvs(disks, args.json)),

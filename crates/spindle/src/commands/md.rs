@@ -28,6 +28,7 @@ mod words;
 
 pub use dump::{Progress, Sink, copy, told};
 
+use super::dry_run::DryRunArgs;
 use crate::output::Failure;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
@@ -39,6 +40,8 @@ pub struct MdArgs {
     /// SPINDLE_DEVICES, divided by colons
     #[arg(short = 'd', long = "devices", value_name = "DIR|FILE", global = true)]
     members: Vec<PathBuf>,
+    #[command(flatten)]
+    dry_run: DryRunArgs,
     #[command(subcommand)]
     command: MdCommand,
 }
@@ -84,20 +87,35 @@ enum MdCommand {
 pub fn run(args: MdArgs, devices: &[PathBuf]) -> Result<(), Failure> {
     let mut paths = devices.to_vec();
     paths.extend(args.members);
-    match args.command {
-        MdCommand::Grow(args) => grow::run(&args, &paths),
+    args.dry_run.run(args.command.not_tried(), || dispatch(args.command, &paths))
+}
+
+impl MdCommand {
+    /// What a command does besides changes of devices.
+    fn not_tried(&self) -> Option<&'static str> {
+        match self {
+            MdCommand::Dump(_) => Some("it writes a file of this host"),
+            MdCommand::Serve(_) => Some("who serves a set has clients who rely on it"),
+            _ => None,
+        }
+    }
+}
+
+fn dispatch(command: MdCommand, paths: &[PathBuf]) -> Result<(), Failure> {
+    match command {
+        MdCommand::Grow(args) => grow::run(&args, paths),
         MdCommand::Create(args) => create::run(args),
-        MdCommand::Examine(args) => examine::run(args, &paths),
-        MdCommand::Detail(args) => detail::run(args, &paths),
-        MdCommand::Dump(args) => dump::run(args, &paths),
-        MdCommand::Assemble(args) => assemble::run(args, &paths),
-        MdCommand::Check(args) => live::check(&args, &paths),
-        MdCommand::Repair(args) => live::repair(&args, &paths),
-        MdCommand::Fail(args) => members::fail(&args, &paths),
-        MdCommand::Add(args) => members::add(&args, &paths),
-        MdCommand::Remove(args) => members::remove(&args, &paths),
-        MdCommand::Replace(args) => members::replace(&args, &paths),
-        MdCommand::Stop(args) => live::stop(&args, &paths),
-        MdCommand::Serve(args) => serve::run(args, &paths),
+        MdCommand::Examine(args) => examine::run(args, paths),
+        MdCommand::Detail(args) => detail::run(args, paths),
+        MdCommand::Dump(args) => dump::run(args, paths),
+        MdCommand::Assemble(args) => assemble::run(args, paths),
+        MdCommand::Check(args) => live::check(&args, paths),
+        MdCommand::Repair(args) => live::repair(&args, paths),
+        MdCommand::Fail(args) => members::fail(&args, paths),
+        MdCommand::Add(args) => members::add(&args, paths),
+        MdCommand::Remove(args) => members::remove(&args, paths),
+        MdCommand::Replace(args) => members::replace(&args, paths),
+        MdCommand::Stop(args) => live::stop(&args, paths),
+        MdCommand::Serve(args) => serve::run(args, paths),
     }
 }

@@ -58,6 +58,7 @@ mod userspace;
 pub mod version;
 mod volume;
 
+use super::dry_run::DryRunArgs;
 use super::elsewhere::with_what_it_is;
 use super::held;
 use crate::output::Failure;
@@ -73,6 +74,8 @@ use std::path::PathBuf;
 // What `spindle zfs` takes.
 #[derive(Args)]
 pub struct ZfsArgs {
+    #[command(flatten)]
+    dry_run: DryRunArgs,
     #[command(flatten)]
     pools: PoolArgs,
     #[command(subcommand)]
@@ -152,8 +155,10 @@ enum ZfsCommand {
 /// With the line to print.
 pub fn run(args: ZfsArgs, devices: &[PathBuf], carry_out: &dyn Fn(Asked)) -> Result<(), Failure> {
     let (options, goes) = (args.pools.options(), args.goes_to_holder());
-    let done = held::run(devices, options, goes, |place| dispatch(args.command, place, carry_out));
-    done.map_err(|failure| {
+    let carried_out = |place: &PoolPlace<'_>| {
+        args.dry_run.run(args.not_tried(), || dispatch(args.command, place, carry_out))
+    };
+    held::run(devices, options, goes, carried_out).map_err(|failure| {
         // Looked for anew: whatever the command had open is closed.
         let absent = failure.absent.as_ref();
         match absent.and_then(|_| Disks::open(&Events::unheard(), devices).ok()) {
@@ -188,11 +193,22 @@ impl ZfsArgs {
         )
     }
 
+    /// What a command does besides changes of devices.
+    fn not_tried(&self) -> Option<&'static str> {
+        match &self.command {
+            ZfsCommand::Mount(_) | ZfsCommand::Unmount(_) => Some("mounts are this host's"),
+            ZfsCommand::Dump(_) => Some("it writes a file of this host"),
+            ZfsCommand::Cp(args) if !args.is_inward() => Some("it writes files of this host"),
+            _ => None,
+        }
+    }
+
     /// Carries the command out where its pool is held.
     ///
     /// # Errors
     /// With the line to print.
     pub fn run<'a>(self, place: impl FnOnce(OpenOptions) -> PoolPlace<'a>) -> Result<(), Failure> {
+        self.dry_run.refuse(Some("its pool is held by another process"))?;
         let place = place(self.pools.options());
         // What is carried out for another holds nothing itself.
         dispatch(self.command, &place, &drop).map_err(Failure::with_openzfs_status)

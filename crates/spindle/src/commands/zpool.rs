@@ -44,6 +44,7 @@ mod vdevs;
 
 pub use import::{Standing, standing};
 
+use super::dry_run::DryRunArgs;
 use super::held;
 use crate::commands::zfs::version::{self, VersionArgs};
 use crate::output::Failure;
@@ -56,6 +57,8 @@ use std::path::PathBuf;
 // What `spindle zpool` takes.
 #[derive(Args)]
 pub struct ZpoolArgs {
+    #[command(flatten)]
+    dry_run: DryRunArgs,
     #[command(flatten)]
     pools: PoolArgs,
     #[command(subcommand)]
@@ -119,7 +122,9 @@ enum ZpoolCommand {
 /// With the line to print.
 pub fn run(args: ZpoolArgs, devices: &[PathBuf]) -> Result<(), Failure> {
     let (options, goes) = (args.pools.options(), args.goes_to_holder());
-    let done = held::run(devices, options, goes, |place| dispatch(args.command, place));
+    let carried_out =
+        |place: &PoolPlace<'_>| args.dry_run.run(None, || dispatch(args.command, place));
+    let done = held::run(devices, options, goes, carried_out);
     done.map_err(Failure::with_openzfs_status)
 }
 
@@ -144,6 +149,7 @@ impl ZpoolArgs {
     /// # Errors
     /// With the line to print.
     pub fn run<'a>(self, place: impl FnOnce(OpenOptions) -> PoolPlace<'a>) -> Result<(), Failure> {
+        self.dry_run.refuse(Some("its pool is held by another process"))?;
         let place = place(self.pools.options());
         dispatch(self.command, &place).map_err(Failure::with_openzfs_status)
     }

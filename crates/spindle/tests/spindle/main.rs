@@ -7,6 +7,7 @@ mod altroots;
 mod bonnie_tiobench_smallfiles;
 mod command_line;
 mod dead_nas;
+mod dry_run;
 mod fio;
 mod held_pools;
 mod held_verbs;

@@ -226,8 +226,13 @@ fn what_is_written_to_a_mount_is_there_afterwards_and_what_was_synced_survives_a
     assert_eq!(done(at, &["zfs", "cat", "tank:d/kept"]), "synced");
     assert!(run(at, &["zfs", "cat", "tank@before:moved"]).stdout == content);
     assert!(!run(at, &["zfs", "cat", "tank:d/late"]).status.success(), "not replayed yet");
+    let modified = || std::fs::metadata(at.join("a")).and_then(|found| found.modified());
+    let before = modified().expect("a disk");
     let view = run(at, &["zfs", "cat", "--replay-view", "tank:d/late"]);
     assert!(view.stdout == content[..400_000], "the log has it");
+    assert_eq!(before, modified().expect("a disk"), "it is replayed in memory");
+    let said = String::from_utf8_lossy(&view.stderr);
+    assert!(!said.contains("can't be written"), "by an import: {said}");
     // This host had it: nobody has to be asked.
     done(at, &["zfs", "create", "tank/x"]);
     assert!(run(at, &["zfs", "cat", "tank:d/late"]).stdout == content[..400_000], "replayed");

@@ -1,7 +1,7 @@
 //! Replay of an intent log: its records carried out by ordinary changes, in order.
 //!
-//! The changes are those of [`change`](super::change) and of the objects below. Where the pool is not written (`--replay-view`)
-//! they join a group that is never synced, and the dataset looks as it would after a replay.
+//! The changes are those of [`change`](super::change) and of the objects below. Where the pool can't be written, not even in memory,
+//! and is to be seen with its log, they join a group that is never synced, and the dataset looks as it would after a replay.
 //!
 //! **Times.** OpenZFS's replay takes the moment at which it runs for the times of directories and of files that are
 //! written. Here a directory that gets or loses a name has the time of what was made in it, where the record states one; a

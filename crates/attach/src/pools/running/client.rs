@@ -14,7 +14,12 @@ use serde::de::DeserializeOwned;
 use std::pin::pin;
 use std::rc::Rc;
 
+/// Who only tries a command out has nothing changed elsewhere.
 fn asked(pools: &Pools, found: &FoundPool, ask: Ask) -> Result<Option<Server>, Error> {
+    if ask.changes() && pools.disks().context().host().is_covered() {
+        refuse_held(pools, found)?;
+        return Ok(None);
+    }
     connect(pools.disks().context(), found, pools.paths_of(found), ask)
 }
 

@@ -83,6 +83,27 @@ pub enum Ask {
     },
 }
 
+impl Ask {
+    /// Whether the pool, or what is done with it, is another afterwards.
+    pub fn changes(&self) -> bool {
+        match self {
+            Ask::Who
+            | Ask::Counts
+            | Ask::Health
+            | Ask::Picture
+            | Ask::Events { .. }
+            | Ask::Mounts => false,
+            Ask::ForgetEvents
+            | Ask::Clear { .. }
+            | Ask::Mount { .. }
+            | Ask::End { .. }
+            | Ask::Volume { .. }
+            | Ask::Files { .. }
+            | Ask::Command { .. } => true,
+        }
+    }
+}
+
 /// Events of a pool, in order.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct EventPage {

@@ -13,7 +13,13 @@ const WORDS: Words = Words { what: "set", serve: "spindle md serve" };
 fn server(context: &Context, choice: &Choice, ask: Ask) -> Result<Option<Server>, Error> {
     let devices = choice.taking_part().map(Found::name).map(PathBuf::from).collect();
     let socket = choice.set.to_string();
-    reach(context, Wanted { socket: &socket, devices, words: WORDS }, ask)
+    // Who only tries a command out has nothing changed elsewhere.
+    let refused = ask.changes() && context.host().is_covered();
+    let ask = if refused { Ask::Detail } else { ask };
+    match reach(context, Wanted { socket: &socket, devices, words: WORDS }, ask)? {
+        Some(_) if refused => Err(context.naming(Error::SetHeld { set: choice.set })),
+        server => Ok(server),
+    }
 }
 
 /// Asks the server of a set for something; none where nobody serves it.

@@ -56,6 +56,13 @@ pub enum Ask {
     },
 }
 
+impl Ask {
+    /// Whether the set, or its server, is another afterwards.
+    pub fn changes(&self) -> bool {
+        !matches!(self, Ask::Detail | Ask::Check)
+    }
+}
+
 /// What a device is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -100,6 +100,13 @@ pub struct CpArgs {
     view: ViewArgs,
 }
 
+impl CpArgs {
+    /// Whether it copies into a pool.
+    pub fn is_inward(&self) -> bool {
+        inward::is_inward(&self.sources, self.target.as_os_str())
+    }
+}
+
 /// Carries out the command.
 ///
 /// # Errors
@@ -108,7 +115,7 @@ pub fn run(args: &CpArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let CpArgs { force, skip_damaged, verbose, children, no_devices, no_setuid, .. } = *args;
     let rules = Rules { force, skip_damaged, verbose, children, no_devices, no_setuid };
     let (sources, target) = (&args.sources[..], args.target.as_os_str());
-    if inward::is_inward(sources, target) {
+    if args.is_inward() {
         if skip_damaged || args.view.replays() {
             return Err(Failure::usage("--skip-damaged and --replay-view are for copies out"));
         }

@@ -21,7 +21,7 @@ pub struct AddArgs {
     #[arg(short, long)]
     force: bool,
     /// Show the layout and add nothing
-    #[arg(short = 'n', long)]
+    #[arg(short = 'n')]
     dry_run: bool,
     /// ashift of the new vdevs: that of the pool's where nobody says
     #[arg(short = 'o', value_name = "PROPERTY=VALUE")]

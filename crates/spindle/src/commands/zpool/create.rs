@@ -33,7 +33,7 @@ pub struct CreateArgs {
     #[arg(short, long)]
     force: bool,
     /// Show the layout and make nothing
-    #[arg(short = 'n', long)]
+    #[arg(short = 'n')]
     dry_run: bool,
     /// No features, but those that are given with -o
     #[arg(short = 'd', long)]

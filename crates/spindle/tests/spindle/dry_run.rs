@@ -1,0 +1,167 @@
+//! Commands tried out (`--dry-run`): they end as they would, and nothing is changed.
+//!
+//! What could break: a way to a device that is not covered; a command that succeeds here and fails in earnest, or the reverse; a change by
+//! who holds the pool or set instead; files of this host that are written all the same.
+
+use crate::holding::Holder;
+use crate::pools;
+use crate::serving::Serving;
+
+use pools::{add_disks, disks, done, program, refused, run};
+use std::path::Path;
+use std::time::SystemTime;
+
+const DISK_BYTES: u64 = 128 << 20;
+const DISKS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
+const NOTE: &str = "note: a dry run: the devices are as they were\n";
+const NOTE_OF_A_FAILURE: &str = "note: a dry run: the devices are as they were; it keeps 2 GiB of changes in memory at the most\n";
+
+/// When each disk was written to last.
+fn written(at: &Path) -> Vec<SystemTime> {
+    let of = |name| std::fs::metadata(at.join(name)).and_then(|found| found.modified());
+    DISKS.into_iter().map(|name| of(name).expect("a disk")).collect()
+}
+
+/// Tries a command out, and then carries it out.
+#[track_caller]
+fn try_and_do(at: &Path, words: &[&str]) {
+    let before = written(at);
+    let tried = run(at, &[words, &["--dry-run"]].concat());
+    let said = String::from_utf8_lossy(&tried.stderr).into_owned();
+    assert!(before == written(at), "{words:?} wrote: {said}");
+    let output = run(at, words);
+    let in_earnest = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(tried.status.code(), output.status.code(), "{words:?}: {said}{in_earnest}");
+    let succeeded = output.status.success();
+    let note = if succeeded { NOTE } else { NOTE_OF_A_FAILURE };
+    assert!(said.contains(note) && said.replace(note, "") == in_earnest, "{words:?}: {said}");
+    assert!(before != written(at) || !succeeded, "{words:?} should write");
+}
+
+#[test]
+fn commands_end_as_in_earnest_and_devices_stay_as_they_are() {
+    let folder = disks(&DISKS, DISK_BYTES);
+    let at = folder.path();
+    std::fs::write(at.join("text"), "of this host").expect("a file");
+    let commands = "\
+        md create set -l 1 -n 2 a b --assume-clean
+        md create set -l 1 -n 2 a b --assume-clean
+        md add set c
+        md fail set c
+        md remove set c
+        lvm vgcreate g d
+        lvm lvcreate g -n l -L 60MiB
+        zpool create tank set
+        zpool create tank set
+        zpool create tank a
+        zpool add tank g/l
+        zpool add tank log e
+        zpool add tank mirror e f
+        zpool set comment=ours tank
+        zfs create tank/x
+        zfs create tank/x/y/z
+        zfs create -V 16M tank/v
+        zfs load tank/v text
+        zfs cp text tank/x:copy
+        zfs snapshot -r tank@s
+        zfs hold tag tank@s
+        zfs destroy tank@s
+        zfs release tag tank@s
+        zfs bookmark tank/x@s tank/x#b
+        zfs clone tank/x@s tank/c
+        zfs promote tank/c
+        zfs rename tank/c tank/d
+        zfs set quota=1G tank/x
+        zfs inherit quota tank/x
+        zfs rollback tank/x@nothing
+        zfs destroy tank/d
+        zfs destroy -R tank/d
+        zpool checkpoint tank
+        zpool reguid tank
+        zpool set failmode=continue tank
+        zpool import -f nothing
+        zpool destroy tank
+        zpool import -D -f tank";
+    for command in commands.lines() {
+        let words: Vec<&str> = command.split_whitespace().collect();
+        // Devices that are named as files lie in the folder.
+        try_and_do(at, &words);
+    }
+    done(at, &["zpool", "scrub", "--read-only", "tank"]);
+    try_and_do(at, &["zpool", "labelclear", "-f", "e"]);
+}
+
+#[test]
+fn who_holds_a_pool_or_a_set_is_not_asked_to_change_it() {
+    let folder = disks(&DISKS, DISK_BYTES);
+    let at = folder.path();
+    done(at, &["zpool", "create", "-m", "none", "tank", "a"]);
+    done(at, &["zfs", "create", "-V", "8M", "tank/v"]);
+    done(at, &["md", "create", "set", "-l", "1", "-n", "2", "b", "c", "--assume-clean"]);
+    std::fs::write(at.join("conf"), "pools = [\"tank\"]\n[[set]]\nname = \"set\"\n")
+        .expect("a file");
+    let set = Serving::start(&mut program(at, &["md", "serve", "set", "--nbd", "unix:s"]));
+    let pool = Holder::start(at, "pools = [\"tank\"]\n");
+    for words in [
+        &["zfs", "create", "tank/x"][..],
+        &["zfs", "load", "tank/v", "conf"],
+        &["zpool", "set", "comment=ours", "tank"],
+        &["zpool", "clear", "tank"],
+        &["zpool", "export", "tank"],
+        &["zpool", "destroy", "-f", "tank"],
+    ] {
+        refused(at, &[words, &["--dry-run"]].concat(), "pool tank is held by process");
+    }
+    for words in
+        [&["md", "add", "set", "d"][..], &["md", "fail", "set", "b"], &["md", "stop", "set"]]
+    {
+        refused(
+            at,
+            &[words, &["--dry-run"]].concat(),
+            "set /dev/md/set is served by another process",
+        );
+    }
+    // Both go on, unchanged.
+    assert_eq!(done(at, &["zpool", "get", "-Ho", "value", "comment", "tank"]).trim(), "-");
+    assert!(done(at, &["md", "detail", "set"]).contains("clean"));
+    done(at, &["zfs", "create", "tank/x"]);
+    pool.stop();
+    set.stop();
+}
+
+#[test]
+fn what_changes_more_than_devices_is_refused() {
+    let folder = disks(&DISKS, DISK_BYTES);
+    let at = folder.path();
+    done(at, &["zpool", "create", "-m", "none", "tank", "a"]);
+    done(at, &["zfs", "create", "-V", "8M", "tank/v"]);
+    for words in [
+        &["zfs", "mount", "-a"][..],
+        &["zfs", "cp", "tank:file", "out"],
+        &["zfs", "dump", "tank/v", "out"],
+        &["md", "dump", "set", "out"],
+        &["md", "serve", "set"],
+        &["lvm", "dump", "g/l", "out"],
+    ] {
+        refused(at, &[words, &["--dry-run"]].concat(), "there is no dry run of this command");
+    }
+    assert!(!at.join("out").exists());
+}
+
+#[test]
+fn an_export_is_covered_too() {
+    let folder = disks(&[], 0);
+    let at = folder.path();
+    std::fs::create_dir(at.join("apart")).expect("a folder");
+    add_disks(&at.join("apart"), &["a"], DISK_BYTES);
+    let mut serve = program(at, &["serve", "apart/a", "--nbd", "unix:s"]);
+    let server = Serving::start(&mut serve);
+    let uri = format!("nbd+unix:///?socket={}", at.join("s").display());
+    let modified = || std::fs::metadata(at.join("apart/a")).and_then(|found| found.modified());
+    let before = modified().expect("a disk");
+    done(at, &["-d", &uri, "zpool", "create", "--dry-run", "tank", &uri]);
+    assert_eq!(modified().expect("a disk"), before);
+    done(at, &["-d", &uri, "zpool", "create", "tank", &uri]);
+    assert!(modified().expect("a disk") != before);
+    server.stop();
+}
