@@ -207,8 +207,9 @@ impl Writer {
 
     /// Bytes that are free beyond a share of the slop: that halved so often.
     pub fn beyond_slop(&self, halvings: u32) -> u64 {
-        let (size, free) = self.space(|space| space.sizes(Class::Normal));
-        free.saturating_sub(slop(size, 0) >> halvings)
+        let ((size, free), (log, _)) =
+            self.space(|space| (space.sizes(Class::Normal), space.sizes(Class::EmbeddedLog)));
+        free.saturating_sub(slop(size, log) >> halvings)
     }
 
     /// Writes a block. A hole comes back without a birth.

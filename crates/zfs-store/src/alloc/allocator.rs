@@ -25,13 +25,13 @@
 //! is free speaks for it. Copies go to different vdevs as long as there are enough, and to different metaslabs.
 //!
 //! **Which metaslab.** The one that was used last as long as it has room, so that blocks that are written together lie together;
-//! then the one with the most free space. Within one [`FreeSpace`] chooses.
+//! then the one with the most free space. Within one [`FreeSpace`](super::free::FreeSpace) chooses.
 //!
 //! Source: OpenZFS, `metaslab.c`; what is chosen where is ours.
 
 use super::class::Class;
-use super::free::FreeSpace;
 use super::metaslab::Metaslabs;
+use super::top::{DEFERRED, Space, State, Usage, WEIGHT_FULL, WEIGHT_MIN};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use stdx::RangeSet;
@@ -39,52 +39,12 @@ use stdx::planted::{self, Bug};
 use zfs_format::block_pointer::Dva;
 use zfs_format::space_map::Change;
 
-/// Transaction groups for which freed space waits.
-const DEFERRED: usize = 2;
-/// The weight of the fastest vdev of a class, and the least.
-const WEIGHT_FULL: u64 = 1 << 10;
-const WEIGHT_MIN: u64 = WEIGHT_FULL / 8;
-
 /// The space of a pool.
 #[derive(Default)]
 pub struct Allocator {
     tops: BTreeMap<u32, Space>,
     /// The group of the pool's checkpoint.
     checkpoint: Option<u64>,
-}
-
-/// The space of one top-level vdev.
-struct Space {
-    class: Class,
-    slabs: Metaslabs,
-    states: Vec<State>,
-    /// The metaslab that was used last.
-    active: usize,
-    /// Allocated since the last group was done.
-    taken: u64,
-    /// Bytes that are free, of all metaslabs.
-    free: u64,
-    /// Bytes in all.
-    size: u64,
-    /// How much it is to take for what is free, in parts of [`WEIGHT_FULL`].
-    weight: u64,
-}
-
-/// What of a metaslab is in which state; the rest is allocated.
-#[derive(Default)]
-struct State {
-    free: FreeSpace,
-    /// Taken in a group, and not written down.
-    allocating: BTreeMap<u64, RangeSet>,
-    /// Freed, and not written down.
-    freeing: RangeSet,
-    /// Freed by the group that syncs, and written down.
-    freed: RangeSet,
-    deferred: [RangeSet; DEFERRED],
-    /// Freed, of the checkpoint, and not written down.
-    keeping: RangeSet,
-    /// The same, written down.
-    kept: RangeSet,
 }
 
 /// There is no room in one piece.
@@ -117,36 +77,10 @@ impl Changes {
     }
 }
 
-/// How much of the space of a class is in use.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
-    /// Bytes in all.
-    pub size: u64,
-    /// Bytes that are allocated, with what was freed and waits.
-    pub taken: u64,
-    /// Of these, bytes that were freed and wait.
-    pub waiting: u64,
-}
-
 impl Allocator {
     /// Takes a top-level vdev in, whose metaslabs hold what is allocated.
     pub fn add(&mut self, vdev: u32, class: Class, slabs: Metaslabs) {
-        let states = slabs.slabs().iter().enumerate().map(|(number, slab)| {
-            let all = slabs.start(number)..slabs.start(number) + slabs.bytes(number);
-            let mut free = FreeSpace::default();
-            let mut at = all.start;
-            while let Some(gap) = slab.allocated.gap(at, all.end) {
-                at = gap.end;
-                free.insert(gap);
-            }
-            State { free, ..State::default() }
-        });
-        let states: Vec<State> = states.collect();
-        let free = states.iter().map(|state| state.free.total()).sum();
-        let size = slabs.size();
-        let weight = WEIGHT_FULL;
-        let space = Space { class, slabs, states, active: 0, taken: 0, free, size, weight };
-        let before = self.tops.insert(vdev, space);
+        let before = self.tops.insert(vdev, Space::new(class, slabs));
         assert!(before.is_none(), "vdev {vdev} is known already");
     }
 
@@ -167,17 +101,9 @@ impl Allocator {
 
     /// A vdev that it knows has so many metaslabs from here on; the new ones are free.
     pub fn expand(&mut self, vdev: u32, many: usize) {
-        let Some(space) = self.tops.get_mut(&vdev) else { return };
-        let before = space.slabs.len();
-        space.slabs.expand(many);
-        for number in before..space.slabs.len() {
-            let start = space.slabs.start(number);
-            let mut free = FreeSpace::default();
-            free.insert(start..start + space.slabs.bytes(number));
-            space.free += free.total();
-            space.states.push(State { free, ..State::default() });
+        if let Some(space) = self.tops.get_mut(&vdev) {
+            space.expand(many);
         }
-        space.size = space.slabs.size();
     }
 
     /// The vdevs that it knows.
@@ -222,24 +148,26 @@ impl Allocator {
 
     /// The vdevs of a class.
     pub fn of_class(&self, class: Class) -> impl Iterator<Item = u32> + '_ {
-        self.tops.iter().filter(move |(_, space)| space.class == class).map(|(vdev, _)| *vdev)
+        self.tops.iter().filter(move |(_, space)| space.serves(class)).map(|(vdev, _)| *vdev)
     }
 
     /// How much of a class is in use.
     pub fn usage(&self, class: Class) -> Usage {
-        let of_class = self.tops.values().filter(|space| space.class == class);
-        of_class.fold(Usage::default(), |sum, space| sum.plus(space.usage()))
+        let of_class = self.tops.values().filter(|space| space.serves(class));
+        of_class.fold(Usage::default(), |sum, space| sum.plus(space.usage(class)))
     }
 
     /// Bytes of a class in all, and free: what is asked for at each write.
     pub fn sizes(&self, class: Class) -> (u64, u64) {
-        let of_class = self.tops.values().filter(|space| space.class == class);
-        of_class.fold((0, 0), |(size, free), space| (size + space.size, free + space.free))
+        let of_class = self.tops.values().filter(|space| space.serves(class));
+        of_class
+            .map(|space| space.sizes(class))
+            .fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
     }
 
     /// How much of one vdev is in use.
     pub fn usage_of(&self, vdev: u32) -> Usage {
-        self.tops.get(&vdev).map_or(Usage::default(), Space::usage)
+        self.tops.get(&vdev).map_or(Usage::default(), Space::usage_of_all)
     }
 
     /// Allocates so many copies of a block in a transaction group: `bytes` says how much one takes on a vdev. Those that find
@@ -259,7 +187,7 @@ impl Allocator {
             let mut order: Vec<(bool, u128, u32)> = self
                 .tops
                 .iter()
-                .filter(|(_, space)| space.class == class)
+                .filter(|(_, space)| space.serves(class))
                 .map(|(vdev, space)| {
                     let used = found.iter().any(|dva| dva.vdev() == *vdev);
                     (used, space.pressure(), *vdev)
@@ -271,7 +199,7 @@ impl Allocator {
                 let used = found.iter().filter(|dva| dva.vdev() == vdev).map(|dva| dva.offset());
                 let used: Vec<u64> = used.collect();
                 let space = self.tops.get_mut(&vdev)?;
-                space.take(txg, len, &used).map(|at| Dva::new(vdev, at, len, false))
+                space.take(txg, class, len, &used).map(|at| Dva::new(vdev, at, len, false))
             });
             match place {
                 Some(dva) => found.push(dva),
@@ -516,91 +444,6 @@ impl Allocator {
     }
 }
 
-impl Usage {
-    fn plus(self, other: Usage) -> Usage {
-        Usage {
-            size: self.size + other.size,
-            taken: self.taken + other.taken,
-            waiting: self.waiting + other.waiting,
-        }
-    }
-
-    /// Bytes that can be allocated.
-    pub fn free(self) -> u64 {
-        self.size.saturating_sub(self.taken)
-    }
-}
-
-impl Space {
-    fn usage(&self) -> Usage {
-        let size = self.size;
-        let waits = |state: &State| {
-            state.freeing.total()
-                + state.freed.total()
-                + state.deferred.iter().map(RangeSet::total).sum::<u64>()
-        };
-        Usage { size, taken: size - self.free, waiting: self.states.iter().map(waits).sum() }
-    }
-
-    /// How much was taken in this group for what is free, and for how fast it is; the least goes first.
-    fn pressure(&self) -> u128 {
-        (u128::from(self.taken) << 42) / (u128::from(self.free.max(1)) * u128::from(self.weight))
-    }
-
-    fn bounds(&self, number: usize) -> Range<u64> {
-        let start = self.slabs.start(number);
-        start..start + self.slabs.bytes(number)
-    }
-
-    fn number_at(&self, offset: u64) -> Option<usize> {
-        let number = usize::try_from(offset / self.slabs.stride()).ok()?;
-        (number < self.states.len()).then_some(number)
-    }
-
-    fn find_state(&mut self, offset: u64) -> Option<&mut State> {
-        let number = self.number_at(offset)?;
-        self.states.get_mut(number)
-    }
-
-    fn state_at(&mut self, offset: u64) -> &mut State {
-        self.find_state(offset).expect("what was allocated lies in a metaslab")
-    }
-
-    /// Takes so many bytes, not in a metaslab that holds one of these places if there is another.
-    fn take(&mut self, txg: u64, len: u64, not_beside: &[u64]) -> Option<u64> {
-        let avoided: Vec<usize> = not_beside.iter().filter_map(|at| self.number_at(*at)).collect();
-        let at = self.take_from(self.active, txg, len, &avoided);
-        if at.is_some() {
-            return at;
-        }
-        let mut order: Vec<usize> = (0..self.states.len()).collect();
-        order.sort_by_key(|number| {
-            let state = &self.states[*number];
-            (avoided.contains(number), std::cmp::Reverse(state.free.total()), *number)
-        });
-        order.into_iter().find_map(|number| {
-            self.take_from(number, txg, len, &[]).inspect(|_| {
-                if avoided.is_empty() {
-                    self.active = number;
-                }
-            })
-        })
-    }
-
-    fn take_from(&mut self, number: usize, txg: u64, len: u64, avoided: &[usize]) -> Option<u64> {
-        if avoided.contains(&number) {
-            return None;
-        }
-        let state = self.states.get_mut(number)?;
-        let at = state.free.take(len)?;
-        let new = state.allocating.entry(txg).or_default().insert(at..at + len);
-        assert_eq!(new, len, "what was free was not allocated");
-        self.taken += len;
-        self.free -= len;
-        Some(at)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -625,6 +468,36 @@ mod tests {
             other: Vec::new(),
         };
         Metaslabs::of(&vdev).expect("few").expect("some")
+    }
+
+    /// What could break: data in what is kept for logs, a log without a place though there is one.
+    #[test]
+    fn many_metaslabs_keep_one_for_logs_alone() {
+        let (bytes, len) = (1 << 13, 1 << 12);
+        let mut few = Allocator::default();
+        few.add(0, Class::Normal, slabs(64 * bytes, 13));
+        assert_eq!(few.sizes(Class::EmbeddedLog), (0, 0));
+        few.expand(0, 66);
+        assert_eq!(few.sizes(Class::EmbeddedLog), (bytes, bytes), "of the new ones");
+
+        let mut allocator = Allocator::default();
+        let mut taken = slabs(65 * bytes, 13);
+        assert!(taken.change(Change::Allocate, 0, 512));
+        allocator.add(0, Class::Normal, taken);
+        allocator.add(1, Class::Special, slabs(65 * bytes, 13));
+        assert_eq!(allocator.sizes(Class::Normal), (64 * bytes, 64 * bytes - 512));
+        let mut place =
+            |class| allocator.allocate(5, class, 1, |_| Some(len)).ok().map(|of| of[0].offset());
+        let log = bytes..2 * bytes;
+        assert!(log.contains(&place(Class::EmbeddedLog).expect("room")), "the emptiest");
+        while let Some(at) = place(Class::Normal) {
+            assert!(!log.contains(&at), "{at}");
+        }
+        assert!(log.contains(&place(Class::EmbeddedLog).expect("the other half")));
+        assert_eq!(place(Class::EmbeddedLog), None);
+        let usage = allocator.usage(Class::EmbeddedLog);
+        assert_eq!((usage.size, usage.taken), (bytes, bytes));
+        assert_eq!(allocator.usage(Class::Special).size, 65 * bytes);
     }
 
     /// The shadow of WRITER-TRAPS 12: a plain list of what is allocated, by group, beside what the maps say. What could break:

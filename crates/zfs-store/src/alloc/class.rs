@@ -9,6 +9,8 @@ pub enum Class {
     Normal,
     /// The intent log.
     Log,
+    /// The intent log, on what vdevs for everything keep for it ([`top`](super::top)): no vdev is of this class.
+    EmbeddedLog,
     /// Metadata and small blocks.
     Special,
     /// Deduplication tables.
@@ -33,7 +35,8 @@ impl Class {
     pub fn instead(self) -> &'static [Class] {
         match self {
             Class::Normal => &[Class::Normal],
-            Class::Log => &[Class::Log, Class::Normal],
+            Class::Log => &[Class::Log, Class::EmbeddedLog, Class::Normal],
+            Class::EmbeddedLog => &[Class::EmbeddedLog, Class::Normal],
             Class::Special => &[Class::Special, Class::Normal],
             Class::Dedup => &[Class::Dedup, Class::Special, Class::Normal],
         }

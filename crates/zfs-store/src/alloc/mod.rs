@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   allocator    which space a block gets, and when freed space may be used again
+//!   top          the space of one top-level vdev, by state; what of it is kept for intent logs
 //!   free         free space by place and by size
 //!   clones       blocks that more than one pointer names, and how many do
 //!   class        what a top-level vdev's space is for
@@ -25,11 +26,13 @@ pub mod clones;
 pub mod free;
 pub mod metaslab;
 pub mod space_maps;
+pub mod top;
 pub mod unflushed;
 
-pub use allocator::{Allocator, Changes, NoRoom, Usage};
+pub use allocator::{Allocator, Changes, NoRoom};
 pub use class::Class;
 pub use clones::{Clones, Lowered};
 pub use metaslab::{Metaslab, Metaslabs};
 pub use space_maps::{SECTOR_SHIFT, SpaceMapStore, Stretch, each_stretch};
+pub use top::{Usage, keeps_log};
 pub use unflushed::{Log, SlabKey, Unflushed};

@@ -26,11 +26,9 @@ use zfs_format::pool_directory::{self, top_vdev};
 use zfs_format::space_map::Change;
 use zfs_format::vdev::Vdev;
 use zfs_store::alloc::space_maps::header;
-use zfs_store::alloc::{Class, Metaslabs, SECTOR_SHIFT, each_stretch};
+use zfs_store::alloc::{Class, Metaslabs, SECTOR_SHIFT, each_stretch, keeps_log};
 use zfs_store::slop;
 
-/// Vdevs with more metaslabs keep one of them for the intent log.
-const EMBEDDED_LOG_METASLABS: u64 = 64;
 /// How bad a free stretch of 512 bytes, 1 KiB, … is, in percent.
 const FRAGMENTATION: [u64; 21] =
     [100, 99, 97, 93, 88, 83, 77, 71, 64, 57, 50, 43, 36, 29, 23, 17, 12, 7, 3, 1, 0];
@@ -196,8 +194,7 @@ impl Spa {
     async fn vdev_space(&self, top: &Top<'_>) -> Result<VdevSpace, ZfsError> {
         let size = top.slabs.size();
         let allocated = top.sums.iter().map(|one| one.allocated).fold(0, i64::saturating_add);
-        let is_normal = Class::of(top.vdev) == Class::Normal;
-        let keeps_log = is_normal && top.slabs.len() as u64 > EMBEDDED_LOG_METASLABS;
+        let keeps_log = keeps_log(Class::of(top.vdev), top.slabs.len());
         let mut checkpoint = 0;
         if let Some(map) = self.checkpoint_map(top.vdev).await? {
             // It lists what was freed.

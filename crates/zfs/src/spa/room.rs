@@ -1,7 +1,7 @@
 //! What datasets may still take of a pool, by what each uses, its quotas, and what is kept free for it or others.
 //!
 //! ```text
-//!   capacity    what the pool gives to datasets: its space, deflated, without the slop (zfs_store::slop)
+//!   capacity    what the pool gives to datasets: its space, deflated, without what is kept for intent logs and the slop (zfs_store::slop)
 //!   available   of a dataset: capacity less what is used above it, cut by quotas; and what is kept free for itself
 //! ```
 //!
@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use zfs_format::dsl::dataset::DslDataset;
 use zfs_format::dsl::dir::DslDir;
 use zfs_format::wire::Record;
-use zfs_store::alloc::Class;
+use zfs_store::alloc::{Class, Metaslabs, keeps_log};
 use zfs_store::slop;
 
 /// Datasets whose room is remembered.
@@ -28,15 +28,18 @@ const KNOWN_MAX: usize = 4096;
 pub(super) fn capacity(syncer: &Syncer) -> u64 {
     let config = syncer.config();
     let tops = config.root.children.iter().filter(|top| Class::of(top) == Class::Normal);
-    let space: u64 = tops
-        .map(|top| {
-            let id = top.id as u32;
-            let size = |slabs: &zfs_store::alloc::Metaslabs| slabs.size();
-            let size = syncer.writer().space(|space| space.metaslabs(id).map_or(0, size));
-            syncer.writer().tree().deflated(id, size)
-        })
-        .sum();
-    space.saturating_sub(slop(space, 0))
+    let sizes = tops.map(|top| {
+        let id = top.id as u32;
+        let size = |slabs: &Metaslabs| {
+            let log = if keeps_log(Class::Normal, slabs.len()) { slabs.stride() } else { 0 };
+            (slabs.size() - log, log)
+        };
+        let (size, log) = syncer.writer().space(|space| space.metaslabs(id).map_or((0, 0), size));
+        let deflated = |bytes| syncer.writer().tree().deflated(id, bytes);
+        (deflated(size), deflated(log))
+    });
+    let (space, log) = sizes.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    space.saturating_sub(slop(space, log))
 }
 
 /// What a dataset can take, by the books as they are.

@@ -252,12 +252,13 @@ impl IntentLog {
     /// where it has no device, and what it frees can be used three groups later only.
     fn reserve(&self, bytes: usize, verifier: Checksum) -> Result<BlockPointer, WriteBlockError> {
         let (txg, dirty) = (self.groups.open().0, self.groups.dirty_bytes());
-        let on_devices = match self.writer.has_log_device() {
-            true => self.writer.space(|space| space.sizes(Class::Log)).1,
-            false => 0,
+        let free = |class| self.writer.space(|space| space.sizes(class)).1;
+        let its_own = match self.writer.has_log_device() {
+            true => free(Class::Log),
+            false => free(Class::EmbeddedLog),
         };
         let needed = dirty.saturating_add(bytes as u64).saturating_mul(GROWTH_MAX);
-        if on_devices < bytes as u64 * GROWTH_MAX && needed > self.writer.unreserved() {
+        if its_own < bytes as u64 * GROWTH_MAX && needed > self.writer.unreserved() {
             return Err(WriteBlockError::NoSpace);
         }
         let mut pointer = self.writer.reserve(txg, Class::Log, bytes as u64)?;

@@ -6,7 +6,7 @@
 use super::cuts::after_cut;
 use super::datasets::{number, task};
 use super::mounted::{Both, Steps, mounted, names, values};
-use super::{Rig, features, features_and, raidz, top, volumes};
+use super::{DEVICE, Rig, USABLE, features, features_and, raidz, top, volumes};
 use fixtures::extent::{by_extent, places};
 use rt::filter::PowerCut;
 use rt::inodes::{
@@ -25,8 +25,10 @@ use zfs::spa::Spa;
 use zfs::spa::config::LabelState;
 use zfs::spa::datasets::clone::NewClone;
 use zfs::spa::live::{Live, LiveOptions};
+use zfs::zil;
 use zfs_format::features::Feature;
 use zfs_format::vdev::VdevKind;
+use zfs_store::alloc::Class;
 
 /// What is known of each file by its path, but its times: a replay sets some.
 pub(crate) type Seen = BTreeMap<Vec<u8>, String>;
@@ -113,6 +115,56 @@ fn a_log_that_nobody_needs_is_in_nobodys_way() {
             drop(volume);
             task(&live, async |tasks| tasks.destroy(number).await).await.expect("it goes");
         }
+        live.close(LabelState::Exported).await.expect("it is closed");
+    });
+    rig.judge();
+}
+
+/// What could break: short-lived blocks among those that stay, a metaslab that is counted as room for data.
+#[test]
+fn logs_of_a_large_vdev_lie_in_a_metaslab_of_their_own() {
+    const LARGE: u64 = 40 << 30;
+    // As OpenZFS divides a vdev of that size.
+    const SLAB: u64 = 512 << 20;
+    let mut one = top(0, VdevKind::File, 1);
+    one.asize = Some(LARGE - (DEVICE - USABLE));
+    let rig = Rig::of_size(LARGE, vec![one], features());
+    rig.with(async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
+        let live = Rc::new(Live::open(spa, &fresh).await.expect("it opens for writing"));
+        let (size, free) = live.syncer().writer().space(|space| space.sizes(Class::EmbeddedLog));
+        assert_eq!((size, free), (SLAB, SLAB), "the emptiest");
+        let (normal, _) = live.syncer().writer().space(|space| space.sizes(Class::Normal));
+        assert_eq!(normal, (LARGE / SLAB - 2) * SLAB, "and no other");
+        volumes::make(&live, volumes::new("v", 4 << 20, 16 << 10, 0)).await.expect("it is made");
+        let volume = volumes::open(&live, "tank/v").await;
+        for n in 0..20 {
+            let bytes = Buf::copy_of(&[n as u8 + 1; 16 << 10]);
+            volume.submit(Request::write(Offset(n << 14), bytes)).await.expect("it is written");
+            volumes::flush(&volume).await;
+        }
+        let (_, left) = live.syncer().writer().space(|space| space.sizes(Class::EmbeddedLog));
+        assert!(left < SLAB, "logs take of it");
+    });
+    let lies_in = rig.with(async move |spa: Rc<Spa>, _| {
+        let (directory, dataset) = spa.dsl().find("tank/v").await.expect("read").expect("there");
+        let objset = spa.objset(&Rc::new(directory), &dataset).await.expect("it is read");
+        let log = zil::chain(&objset).await.expect("it is read");
+        let slab = |link: &zil::Link| link.pointer.dva(0).offset() / SLAB;
+        log.links.iter().map(slab).collect::<Vec<u64>>()
+    });
+    assert!(lies_in.len() > 10 && lies_in.iter().all(|slab| *slab == lies_in[0]), "{lies_in:?}");
+    rig.with(async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
+        let live = Rc::new(Live::open(spa, &fresh).await.expect("it replays"));
+        let volume = volumes::open(&live, "tank/v").await;
+        let taken = |class| live.syncer().writer().space(|space| space.usage(class).taken);
+        let before = (taken(Class::Normal), taken(Class::EmbeddedLog));
+        for n in 0..200 {
+            let bytes = Buf::copy_of(&[n as u8 + 1; 16 << 10]);
+            volume.submit(Request::write(Offset(n << 14), bytes)).await.expect("it is written");
+        }
+        live.sync(async |_| Ok(())).await.expect("it is in the pool");
+        assert!(taken(Class::Normal) > before.0 && taken(Class::EmbeddedLog) == before.1);
+        drop(volume);
         live.close(LabelState::Exported).await.expect("it is closed");
     });
     rig.judge();

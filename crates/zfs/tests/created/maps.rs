@@ -423,9 +423,10 @@ fn taken_all_over(features: Vec<&'static str>) -> (Rig, Vec<Dva>, u64) {
         });
         let long = stride / 4 * 3;
         let taken = live.sync(async |maker| {
-            let one = |_| {
-                let found =
-                    writer.space(|s| s.allocate(maker.txg, Class::Normal, 1, |_| Some(long)));
+            // One is kept for intent logs.
+            let one = |number| {
+                let class = if number == 0 { Class::EmbeddedLog } else { Class::Normal };
+                let found = writer.space(|s| s.allocate(maker.txg, class, 1, |_| Some(long)));
                 found.expect("there is room")[0]
             };
             Ok((0..slabs).map(one).collect::<Vec<Dva>>())

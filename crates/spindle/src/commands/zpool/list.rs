@@ -389,7 +389,7 @@ fn as_json(
 pub fn class_name(class: Class) -> &'static str {
     match class {
         Class::Normal => "normal",
-        Class::Log => "log",
+        Class::Log | Class::EmbeddedLog => "log",
         Class::Special => "special",
         Class::Dedup => "dedup",
     }
