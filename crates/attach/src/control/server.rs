@@ -100,9 +100,19 @@ impl Said {
     }
 }
 
-/// Listens for commands on the socket of this name. None, which is told, where that can't be.
-pub fn listen<S: Service>(host: &Host, served: &Rc<S>, socket: &str) -> Option<Control<S>> {
-    let listener = match bind(host, socket) {
+/// A socket at which commands wait until they are listened to: who finds that something is held finds it, too. Dropping it closes and removes it.
+pub struct Bound(Result<SocketListener, Error>);
+
+impl Bound {
+    /// The socket of this name.
+    pub fn new(host: &Host, socket: &str) -> Bound {
+        Bound(bind(host, socket))
+    }
+}
+
+/// Listens for commands on a socket. None, which is told, where there is none.
+pub fn listen<S: Service>(served: &Rc<S>, socket: Bound) -> Option<Control<S>> {
+    let listener = match socket.0 {
         Ok(listener) => listener,
         Err(error) => {
             served.events().tell(Event::NoSocket { of: served.name(), error });

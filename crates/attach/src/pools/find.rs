@@ -18,6 +18,7 @@ use super::names::{check_name, pool_of};
 use super::running::connection::{answer, ask_all, connect};
 use super::running::protocol::{Ask, Holder, Picture};
 use crate::context::Context;
+use crate::control::server::Bound;
 use crate::disks::{Below, Disks, Whole, Writing};
 use crate::error::Error;
 use crate::event::{Event, Events};
@@ -118,6 +119,11 @@ impl HeldBy {
     /// Whether it was closed: nothing can be done with it any more.
     pub fn is_closed(&self) -> bool {
         self.closed.get()
+    }
+
+    /// The socket where commands look for it. Made before anything of it is mounted: who sees a mount can ask.
+    pub fn socket(&self) -> Bound {
+        Bound::new(&self.pools.disks().context().host(), &self.live.spa().guid().to_string())
     }
 
     /// It is closed from here on.

@@ -29,6 +29,7 @@ pub mod protocol;
 mod requests;
 
 use crate::context::Context;
+use crate::control::server::Bound;
 use crate::ending::Ending;
 use crate::error::Error;
 use crate::event::{Event, Events};
@@ -50,16 +51,16 @@ pub struct HeldPool(Rc<Served>);
 
 impl HeldPool {
     /// Listens for commands. What is to be carried out goes into the queue.
-    pub fn listen(
+    fn listen(
         pool: HeldBy,
-        what: &'static str,
+        how: Holding<'_>,
         happened: &Rc<PoolEvents>,
-        (when_asked, ending): (WhenAsked, Rc<Ending>),
         queue: &Queue,
     ) -> HeldPool {
-        let to_end = (when_asked, ending, queue.sender());
+        let Holding { what, ending, when_asked, socket } = how;
+        let to_end = (when_asked, Rc::clone(ending), queue.sender());
         let served = Served::new(pool, what, Rc::clone(happened), to_end);
-        served.listen();
+        served.listen_at(|| socket);
         HeldPool(served)
     }
 
@@ -96,6 +97,8 @@ pub struct Holding<'a> {
     pub ending: &'a Rc<Ending>,
     /// Whether it can be closed before all ends.
     pub when_asked: WhenAsked,
+    /// Where commands wait already.
+    pub socket: Bound,
 }
 
 /// See the [module](self).
@@ -161,7 +164,7 @@ impl RunningPool {
     /// # Errors
     /// The labels can't be written.
     pub fn start(pool: HeldBy, how: Holding<'_>, queue: &Queue) -> Result<RunningPool, Error> {
-        let Holding { what, ending, when_asked } = how;
+        let ending = how.ending;
         let (live, pools) = (Rc::clone(&pool.live), Rc::clone(&pool.pools));
         let context = pools.disks().context();
         let happened = PoolEvents::of(&live);
@@ -176,7 +179,7 @@ impl RunningPool {
         let events = context.events().clone();
         let watched = watch(Rc::clone(&live), Rc::clone(&happened), events, Rc::clone(ending));
         let watching = context.rt().spawn(watched);
-        let (kept, ending, its_ending) = (Rc::clone(&live), Rc::clone(ending), Rc::clone(ending));
+        let (kept, its_ending) = (Rc::clone(&live), Rc::clone(ending));
         let keeping = context.rt().spawn(async move {
             let until = async {
                 // Whoever ends it drops the other end.
@@ -189,8 +192,7 @@ impl RunningPool {
             kept
         });
         let leaving = Rc::clone(&pool.leaving);
-        let when_asked = (when_asked, Rc::clone(&ending));
-        let held = HeldPool::listen(pool.clone(), what, &happened, when_asked, queue);
+        let held = HeldPool::listen(pool.clone(), how, &happened, queue);
         Ok(RunningPool { live, pool, held, leaving, ends, keeping, watching })
     }
 

@@ -1,5 +1,6 @@
 //! What is to be served, opened, with the sets below it.
 
+use crate::control::server::Bound;
 use crate::disks::{Disks, Whole, Writing, Written};
 use crate::error::Error;
 use crate::event::{Event, Events};
@@ -98,6 +99,8 @@ pub(super) struct OpenPool {
     pub(super) sets: Vec<Uuid>,
     /// Nothing else lies on what it lies on.
     pub(super) is_apart: bool,
+    /// Where commands wait until it is served, from before anything of it is mounted.
+    pub(super) socket: Bound,
 }
 
 /// What is only read, for writers to be kept off.
@@ -315,7 +318,7 @@ impl Served {
             let rest = below.iter().enumerate().filter(|(m, _)| *m != n);
             let mut rest = rest.map(|(_, (_, lies_on, _))| lies_on).chain([&others]);
             let is_apart = rest.all(|others| others.is_disjoint(lies_on));
-            OpenPool { pool: pool.clone(), sets: sets.clone(), is_apart }
+            OpenPool { pool: pool.clone(), sets: sets.clone(), is_apart, socket: pool.socket() }
         };
         Ok(below.iter().enumerate().map(|(n, one)| of(n, one)).collect())
     }

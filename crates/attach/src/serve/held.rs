@@ -53,13 +53,13 @@ impl<'a> HeldPools<'a> {
         queue: &Queue,
     ) -> Result<(), Error> {
         let is_one = pools.len() == 1 && !self.has_others;
-        for OpenPool { pool, sets, is_apart } in pools {
+        for OpenPool { pool, sets, is_apart, socket } in pools {
             let when_asked = match is_apart {
                 _ if is_one => WhenAsked::Ends,
                 true => WhenAsked::Closes,
                 false => WhenAsked::Stays,
             };
-            let how = Holding { what, ending: self.ending, when_asked };
+            let how = Holding { what, ending: self.ending, when_asked, socket };
             let running = RunningPool::start(pool.clone(), how, queue)?;
             self.running.push((pool, sets, running));
         }

@@ -19,7 +19,7 @@ pub mod protocol;
 mod requests;
 
 use crate::context::Context;
-use crate::control::server::{Control, listen};
+use crate::control::server::{Bound, Control, listen};
 use crate::ending::Ending;
 use crate::error::Error;
 use ::md::live::LiveArray;
@@ -45,7 +45,7 @@ impl RunningSet {
         let (name, events) = (set.device().name(), context.events().clone());
         let caretaker = Caretaker::new(&set, &name, &events);
         let served = Served::new(context, &rt, Rc::clone(&set), Rc::clone(&caretaker), ends);
-        let control = listen(&context.host(), &served, &set.uuid().to_string());
+        let control = listen(&served, Bound::new(&context.host(), &set.uuid().to_string()));
         let tasks = vec![
             rt.spawn(monitor::watch(set, name, events)),
             rt.spawn(async move { caretaker.run().await }),

@@ -143,12 +143,14 @@ fn run_writable(args: &MountArgs, place: &PoolPlace<'_>) -> Result<(), Failure> 
     let context = pools.disks().context();
     let ending = Rc::new(Ending::by(&told_by_signals()?));
     let queue = Queue::default();
+    let socket = held.socket();
     let point = MountPoint::new(&held, &args.dataset, &args.directory)?;
     // Sets below it are cared for as long as it is mounted.
     let mut sets = RunningSets::default();
     sets.start(context, pools.disks().take_live(), None);
     // From here on the labels say that somebody has it.
-    let how = Holding { what: "spindle mount", ending: &ending, when_asked: WhenAsked::Ends };
+    let (what, when_asked) = ("spindle mount", WhenAsked::Ends);
+    let how = Holding { what, ending: &ending, when_asked, socket };
     let running = match RunningPool::start(held.clone(), how, &queue) {
         Ok(running) => running,
         Err(error) => return sets.stop(context).and(Err(error)).map_err(Failure::from),

@@ -5,6 +5,7 @@
 
 use crate::holding;
 use crate::pools;
+use crate::serving::Serving;
 
 use holding::{Holder, can_mount, is_mounted, soon};
 use pools::{add_disks, done, judge, refused, run};
@@ -12,7 +13,7 @@ use std::fs::{self, File};
 use std::io::{Seek, SeekFrom, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 const DISK_BYTES: u64 = 128 << 20;
 const HELD: &str = "pools = [\"tank\"]\n";
@@ -673,4 +674,27 @@ fn names_and_values_that_are_too_long_stop_nobody() {
     holder.stop();
     assert_eq!(done(at, &["zfs", "list", "-Ho", "name", "-r", "tank"]), "tank\n");
     judge(at, "tank");
+}
+
+#[test]
+fn who_sees_a_mount_can_ask_who_holds_the_pool() {
+    if !can_mount() {
+        return;
+    }
+    let (_folder, at) = folder();
+    let inside = at.join("inside");
+    fs::create_dir(&inside).expect("a folder");
+    let text = format!("[[mount]]\ndataset = \"tank\"\ndirectory = \"{}\"\n", inside.display());
+    fs::write(at.join("mount.toml"), text).expect("a configuration");
+    let ways = [&["serve", "--config", "mount.toml"][..], &["mount", "-o", "rw", "tank", "inside"]];
+    for (round, words) in ways.into_iter().cycle().take(6).enumerate() {
+        let child = pools::program(&at, words).stdout(Stdio::null()).spawn().expect("it starts");
+        let mut server = Serving { child, ready: String::new() };
+        // As soon as it can be seen.
+        while !is_mounted(&inside) {
+            assert!(server.child.try_wait().expect("it is known").is_none(), "{words:?} ended");
+        }
+        done(&at, &["zfs", "snapshot", &format!("tank@{round}")]);
+        server.stop();
+    }
 }

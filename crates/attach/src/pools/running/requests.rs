@@ -6,7 +6,7 @@ use super::lent::Lent;
 use super::protocol::{Ask, Counts, Health, Holder, LeafCounts, MountedDataset, Picture};
 use crate::context::Context;
 use crate::control::message::{Answer, Numbers};
-use crate::control::server::{Control, Said, Service, answer, listen};
+use crate::control::server::{Bound, Control, Said, Service, answer, listen};
 use crate::ending::Ending;
 use crate::error::Error;
 use crate::event::{Event, Events};
@@ -123,10 +123,13 @@ impl Served {
 
     /// Listens where commands look for the pool that its labels tell of.
     pub fn listen(self: &Rc<Self>) {
+        self.listen_at(|| self.pool.socket());
+    }
+
+    /// The same at the socket that it has.
+    pub fn listen_at(self: &Rc<Self>, socket: impl FnOnce() -> Bound) {
         let guid = self.pool.live.spa().guid();
-        let host = self.pool.pools.disks().context().host();
-        let socket = || listen(&host, self, &guid.to_string());
-        self.sockets.borrow_mut().entry(guid).or_insert_with(socket);
+        self.sockets.borrow_mut().entry(guid).or_insert_with(|| listen(self, socket()));
     }
 
     /// Takes back what is lent, and ends what is mounted.
