@@ -33,28 +33,26 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use stdx::ByteCount;
 
-/// Why a device may not be overwritten, with the pool where it is a part of one, or that it isn't there.
-fn naming_pool(error: Error, member: impl FnOnce() -> Option<Member>) -> Error {
+/// Why a device may not be overwritten, with the pool where it is a part of one, or that it isn't there. One of a pool that was destroyed may.
+fn naming_pool(error: Error, member: impl FnOnce() -> Option<Member>) -> Result<(), Error> {
     let (path, content) = match error {
         Error::Holds(NotExpendable::Holds { path, content }) => (path, content),
         Error::Probe(ProbeError { path, error }) if error.kind() == ErrorKind::NotFound => {
-            return Error::NoDevice { path };
+            return Err(Error::NoDevice { path });
         }
-        error => return error,
+        error => return Err(error),
     };
     let pool = member().filter(|member| member.txg != 0).and_then(|member| {
-        let how = match member.state {
-            PoolState::Active => "potentially active",
-            PoolState::Exported => "exported",
-            PoolState::Destroyed => "destroyed",
-            _ => return None,
-        };
-        Some((how, member.config.text("name").ok().flatten()?.to_string()))
+        let name = member.config.text("name").ok().flatten()?.to_string();
+        Some((member.state, name))
     });
-    match pool {
-        Some((how, pool)) => Error::HoldsMember { path, how, pool },
-        None => Error::Holds(NotExpendable::Holds { path, content }),
-    }
+    let (how, pool) = match pool {
+        Some((PoolState::Destroyed, _)) => return Ok(()),
+        Some((PoolState::Active, pool)) => ("potentially active", pool),
+        Some((PoolState::Exported, pool)) => ("exported", pool),
+        _ => return Err(Error::Holds(NotExpendable::Holds { path, content })),
+    };
+    Err(Error::HoldsMember { path, how, pool })
 }
 
 /// A device that is to be a part of a pool.
@@ -179,7 +177,7 @@ impl Wanted {
         let paths: Vec<&Path> = self.paths().collect();
         for (n, path) in paths.iter().enumerate() {
             check_distinct(path, paths[..n].iter().copied())?;
-            check_expendable(path, self.force).map_err(|error| {
+            check_expendable(path, self.force).or_else(|error| {
                 let paths = [(*path).to_owned()];
                 let member = || {
                     let disks = Disks::open_files(&Events::unheard(), &paths, true).ok()?;
@@ -223,7 +221,7 @@ impl Wanted {
         }
         let device = disks.volume(volume)?.device;
         let checked = check_expendable_device(disks.context(), &device, volume, self.force);
-        checked.map_err(|error| {
+        checked.or_else(|error| {
             naming_pool(error, || disks.wait(async move { member_on(&device).await }))
         })
     }

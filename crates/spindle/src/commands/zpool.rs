@@ -85,6 +85,7 @@ enum ZpoolCommand {
     /// Set a property of a pool, as zpool set does
     Set(set::SetArgs),
     /// Enable features of pools, or list those that they lack, as zpool upgrade does
+    #[command(disable_version_flag = true)]
     Upgrade(upgrade::UpgradeArgs),
     /// Clear the labels of a device, so that it is no part of a pool
     #[command(name = "labelclear")]

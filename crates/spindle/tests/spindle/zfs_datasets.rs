@@ -240,3 +240,54 @@ fn what_is_held_stays_and_bookmarks_outlive_their_snapshot() {
     assert_eq!(names(at), ["tank"]);
     judge(at);
 }
+
+/// What could break: a property that is taken, shown, and not kept.
+#[test]
+fn what_would_not_be_kept_is_refused() {
+    let folder = pool();
+    let at = folder.path();
+    done(at, &["create", "-o", "version=5", "tank/u"]);
+    for (property, why) in [
+        ("filesystem_limit=1", "limits of how many there are can't be kept here yet"),
+        ("snapshot_limit=1", "limits of how many there are can't be kept here yet"),
+        ("keylocation=prompt", "datasets that are encrypted are not written here yet"),
+        ("version=3", "file systems have version 5 here from the start"),
+        ("refreservation=auto", "'refreservation=auto' is for volumes only"),
+    ] {
+        refused(at, &["set", property, "tank/u"], why);
+        refused(at, &["create", "-o", property, "tank/new"], why);
+    }
+    done(at, &["set", "filesystem_limit=none", "tank/u"]);
+    let shown = done(at, &["get", "-Ho", "value", "filesystem_limit,version", "tank/u"]);
+    assert_eq!(shown, "none\n5\n");
+}
+
+#[test]
+fn a_volume_keeps_as_much_free_as_it_is_made_with_when_asked_to() {
+    let folder = pool();
+    let at = folder.path();
+    let kept =
+        |name: &str| done(at, &["get", "-Hpo", "value", "refreservation", name]).trim().to_owned();
+    done(at, &["create", "-V", "8M", "tank/plain"]);
+    done(at, &["create", "-s", "-V", "8M", "-o", "refreservation=auto", "tank/made"]);
+    done(at, &["create", "-s", "-V", "8M", "tank/set"]);
+    assert_eq!(kept("tank/set"), "0");
+    done(at, &["set", "refreservation=auto", "tank/set"]);
+    assert!(kept("tank/plain").parse::<u64>().expect("a number") > 8 << 20);
+    assert_eq!([kept("tank/made"), kept("tank/set")], [kept("tank/plain"), kept("tank/plain")]);
+}
+
+#[test]
+fn one_command_on_many_datasets_is_one_in_the_history() {
+    let folder = pool();
+    let at = folder.path();
+    for name in ["tank/a", "tank/b"] {
+        done(at, &["create", name]);
+    }
+    done(at, &["set", "atime=off", "tank/a", "tank/b"]);
+    refused(at, &["set", "atime=on", "tank/a", "tank/none"], "dataset does not exist");
+    let history = pools::done(at, &["zpool", "history", "tank"]);
+    assert_eq!(history.matches("zfs set atime=off tank/a tank/b").count(), 1, "{history}");
+    let shown = done(at, &["get", "-Ho", "value", "atime", "tank/a", "tank/b"]);
+    assert_eq!(shown, "on\noff\n", "the first was done");
+}

@@ -11,6 +11,7 @@
 use super::commit::{CommitError, Syncer, enter};
 use super::config::{LabelState, PoolConfig};
 use super::datasets::limits::{NAME_BYTES_MAX, check_properties};
+use super::datasets::names::KnownNames;
 use super::datasets::{NewDataset, NoneOpen, TaskError, Tasks};
 use super::enable::make_tables;
 use super::history::{Deed, note};
@@ -175,7 +176,6 @@ pub async fn create(
     let is_logged = has("com.delphix:log_spacemap");
     syncer.set_map_form(MapForm {
         long_entries: has("com.delphix:spacemap_v2"),
-        histogram: false,
         block_bytes: if is_logged { BLOCK_BYTES_LOGGED } else { BLOCK_BYTES },
     });
     let work = First { rt, new: &new, blocks: &blocks, fresh: &**fresh };
@@ -285,7 +285,9 @@ impl First<'_> {
             properties: self.new.properties.clone(),
         };
         let (rt, blocks, open) = (self.rt, self.blocks, &NoneOpen);
-        let tasks = Tasks { maker, syncer, rt, blocks, open, settings_changed: Cell::default() };
+        let names = KnownNames::default();
+        let tasks =
+            Tasks { maker, syncer, rt, blocks, open, settings_changed: Cell::default(), names };
         tasks.file_system(&root, &origin, &new).await?;
         let text = format!("pool version {VERSION_FEATURES}; software version spindle");
         let deed = Deed::Inside { name: "create", dataset: None, text: &text };

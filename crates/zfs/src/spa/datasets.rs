@@ -19,6 +19,7 @@ mod error;
 mod full_name;
 pub mod holds;
 pub mod limits;
+pub mod names;
 pub mod promote;
 mod properties;
 pub mod rename;
@@ -27,6 +28,7 @@ pub mod rollback;
 
 pub use error::{NameError, TaskError};
 
+use self::names::KnownNames;
 use self::reserve::Spares;
 use super::commit::Syncer;
 use super::history::{self, Deed, note};
@@ -132,6 +134,8 @@ pub struct Tasks<'a> {
     pub open: &'a dyn OpenDatasets,
     /// What is set for datasets or for the pool is another from here on.
     pub settings_changed: Cell<bool>,
+    /// What directories were called when it was looked for.
+    pub names: KnownNames,
 }
 
 impl Tasks<'_> {

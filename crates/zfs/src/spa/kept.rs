@@ -12,10 +12,9 @@
 //!
 //! Source: OpenZFS, `spa_checkpoint.c`, `metaslab.c` (`metaslab_sync`).
 
-use super::maps::{self, MapForm, MapPlace};
+use super::maps::{self, HISTOGRAM, MapForm, MapPlace};
 use super::open::Spa;
 use crate::dmu::{Dnode, Objset};
-use crate::dsl::features;
 use crate::dsl::make::Maker;
 use crate::error::{Problem, ZfsError};
 use crate::zap::{Zap, table};
@@ -28,8 +27,6 @@ use zfs_store::alloc::{Allocator, Changes, Stretch, each_stretch};
 
 /// Bytes of a stretch in a map, at the most.
 const ENTRY_BYTES: u64 = 16;
-/// The feature that counts space maps with a histogram.
-const HISTOGRAM: &str = "spacemap_histogram";
 
 /// Tells the allocator what is kept on these top-level vdevs.
 ///
@@ -90,12 +87,7 @@ pub(super) async fn write(
         let map = match map_of(mos, &own).await? {
             Some(map) => map,
             None => {
-                // It is always zeros; but whoever counts maps with one takes this for one of them.
-                let histogram = features::uses(mos, HISTOGRAM).await?.is_some();
-                let map = maps::make(mos, MapForm { histogram, ..form }).await?;
-                if histogram {
-                    features::count_use(mos, HISTOGRAM, 1).await?;
-                }
+                let map = maps::make(mos, form).await?;
                 table::set(mos, &own, top_vdev::CHECKPOINT, table::number(map.number())).await?;
                 map
             }

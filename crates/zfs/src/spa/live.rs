@@ -32,6 +32,7 @@ pub use checkpoints::CheckpointError;
 use super::checkpoint;
 use super::commit::{CommitError, Syncer};
 use super::config::LabelState;
+use super::datasets::names::KnownNames;
 use super::datasets::{OpenDatasets, TaskError, Tasks};
 use super::freeing::Freeing;
 use super::history::{self, Deed};
@@ -529,7 +530,9 @@ impl Live {
         let is_other = Cell::new(false);
         let done = self.sync_alone(&one, async |maker| {
             let (syncer, settings_changed) = (&self.syncer, Cell::new(false));
-            let tasks = Tasks { maker, syncer, rt, blocks: &blocks, open: self, settings_changed };
+            let names = KnownNames::default();
+            let tasks =
+                Tasks { maker, syncer, rt, blocks: &blocks, open: self, settings_changed, names };
             let before = syncer.groups().changes_by_sync();
             let done = task(&tasks).await;
             is_other.set(tasks.settings_changed.get());

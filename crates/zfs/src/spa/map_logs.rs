@@ -36,7 +36,7 @@
 //! (`space_map_free_obj`).
 
 use super::kept::table_of;
-use super::maps::{self, BLOCK_BYTES_LOGGED, MapForm};
+use super::maps::{self, BLOCK_BYTES_LOGGED, HISTOGRAM, MapForm};
 use super::open::Spa;
 use crate::dmu::{Dnode, NewObject};
 use crate::dsl::make::{METADATA_TABLE, Maker};
@@ -55,8 +55,6 @@ use zfs_store::alloc::{
 
 /// The feature of the logs.
 pub(super) const FEATURE: &str = "log_spacemap";
-/// The feature that counts space maps with a histogram.
-const HISTOGRAM: &str = "spacemap_histogram";
 /// Numbers of the pool's own.
 const METADATA_NUMBERS: ObjectType = ObjectType::new(ByteSwap::Uint64, true, false);
 /// Bytes of the blocks of an array of numbers: of all that a vdev has, up to OpenZFS's block.
@@ -175,11 +173,6 @@ fn carry_out(
     slabs.change(change, offset, len)
 }
 
-/// What logs are made with.
-fn form(histogram: bool) -> MapForm {
-    MapForm { long_entries: true, histogram, block_bytes: BLOCK_BYTES_LOGGED }
-}
-
 /// Makes the log of the group that syncs; the first one with the table of all.
 ///
 /// # Errors
@@ -197,7 +190,9 @@ pub(super) async fn make(maker: &Maker<'_>) -> Result<Dnode, ZfsError> {
             logs
         }
     };
-    let log = maps::make(mos, form(maker.uses(HISTOGRAM).await?.is_some())).await?;
+    let form = MapForm { long_entries: true, block_bytes: BLOCK_BYTES_LOGGED };
+    let has_histogram = maker.uses(HISTOGRAM).await?.is_some();
+    let log = maps::make_uncounted(mos, form, has_histogram).await?;
     table::set(mos, &logs, &name(maker.txg), table::number(log.number())).await?;
     Ok(log)
 }

@@ -13,6 +13,7 @@
 //! Source: OpenZFS, `space_map.c` (`space_map_write_impl`), `metaslab.c` (`metaslab_sync`, `metaslab_should_condense`).
 
 use crate::dmu::{Dnode, NewObject, Objset};
+use crate::dsl::features;
 use crate::error::ZfsError;
 use rt::Buf;
 use std::ops::Range;
@@ -42,13 +43,14 @@ const CONDENSED_BLOCKS_MIN: u64 = 4;
 /// How many times as long as it has to be a map is that is written anew: OpenZFS's `zfs_condense_pct`.
 const CONDENSED_TIMES: u64 = 2;
 
+/// The feature that counts space maps with a histogram.
+pub(super) const HISTOGRAM: &str = "spacemap_histogram";
+
 /// What a pool lets its space maps have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MapForm {
     /// Entries of two words (`spacemap_v2`).
     pub long_entries: bool,
-    /// A histogram (`spacemap_histogram`).
-    pub histogram: bool,
     /// Bytes of the blocks of new ones.
     pub block_bytes: u64,
 }
@@ -62,19 +64,37 @@ pub struct MapPlace {
     pub unit: u32,
 }
 
-/// Makes a map.
+/// Makes a map; with a histogram of what is free, and counted for it, where the pool has such. Maps that have nothing to put there have it
+/// too: whoever counts maps with one (`zdb` does) takes them for such.
 ///
 /// # Errors
 /// What is needed can't be had.
 pub async fn make(mos: &Objset, form: MapForm) -> Result<Dnode, ZfsError> {
-    let len = if form.histogram { LONG_BYTES } else { SHORT_BYTES };
+    let has_histogram = features::uses(mos, HISTOGRAM).await?.is_some();
+    let map = make_uncounted(mos, form, has_histogram).await?;
+    if has_histogram {
+        features::count_use(mos, HISTOGRAM, 1).await?;
+    }
+    Ok(map)
+}
+
+/// The same, for whoever counts it.
+///
+/// # Errors
+/// What is needed can't be had.
+pub async fn make_uncounted(
+    mos: &Objset,
+    form: MapForm,
+    has_histogram: bool,
+) -> Result<Dnode, ZfsError> {
+    let len = if has_histogram { LONG_BYTES } else { SHORT_BYTES };
     let new = NewObject::of(ObjectType::SPACE_MAP, form.block_bytes);
     let map = mos.make(&new.with_bonus(ObjectType::SPACE_MAP_HEADER, vec![0; len])).await?;
     let header = SpaceMapHeader {
         object: map.number(),
         length: 0,
         allocated: 0,
-        histogram: form.histogram.then_some([0; HISTOGRAM_BUCKETS]),
+        histogram: has_histogram.then_some([0; HISTOGRAM_BUCKETS]),
     };
     set_header(mos, &map, &header).await?;
     Ok(map)
@@ -118,7 +138,7 @@ pub async fn append_to_log(
     group: (u64, u16),
     all: &[(u32, Changes)],
 ) -> Result<u64, ZfsError> {
-    let form = MapForm { long_entries: true, histogram: false, block_bytes: log.block_bytes() };
+    let form = MapForm { long_entries: true, block_bytes: log.block_bytes() };
     let place = MapPlace { start: 0, unit: SECTOR_SHIFT };
     let header = header_of(log)?;
     let mut entries = Words::behind(form, place, log, &header);

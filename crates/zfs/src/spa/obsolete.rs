@@ -43,8 +43,6 @@ use zfs_format::wire::Record;
 use zfs_store::Writer;
 use zfs_store::alloc::Changes;
 
-/// The feature that counts space maps with a histogram.
-const HISTOGRAM: &str = "spacemap_histogram";
 /// Bytes of the blocks of a vdev's map, as OpenZFS has them.
 const BLOCK_BYTES: u64 = 128 << 10;
 /// Its entries have bytes for a unit, from the vdev's start on.
@@ -88,13 +86,7 @@ pub(super) async fn write(
         let map = match known {
             Some(number) => mos.dnode(number).await?,
             None => {
-                // It is always zeros; but whoever counts maps with one takes this for one of them.
-                let histogram = features::uses(mos, HISTOGRAM).await?.is_some();
-                let form = MapForm { histogram, block_bytes: BLOCK_BYTES, ..form };
-                let map = maps::make(mos, form).await?;
-                if histogram {
-                    features::count_use(mos, HISTOGRAM, 1).await?;
-                }
+                let map = maps::make(mos, MapForm { block_bytes: BLOCK_BYTES, ..form }).await?;
                 let number = table::number(map.number());
                 table::set(mos, &own, top_vdev::INDIRECT_OBSOLETE, number).await?;
                 features::count_use(mos, FEATURE, 1).await?;

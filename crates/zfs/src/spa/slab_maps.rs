@@ -39,7 +39,7 @@ pub(super) struct SlabMaps {
 
 impl Default for SlabMaps {
     fn default() -> SlabMaps {
-        let form = MapForm { long_entries: false, histogram: false, block_bytes: BLOCK_BYTES };
+        let form = MapForm { long_entries: false, block_bytes: BLOCK_BYTES };
         SlabMaps {
             form: Cell::new(form),
             unflushed: RefCell::default(),

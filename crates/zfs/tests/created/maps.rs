@@ -127,7 +127,7 @@ fn a_map_that_logs_wait_for_is_written_anew_when_it_is_flushed() {
                 assert!(live.syncer().has_map_logs());
                 assert_eq!(of_logs(live.spa()).await.0, 0, "the group that enables them has none");
             }
-            let form = MapForm { long_entries: true, histogram: false, block_bytes: 4096 };
+            let form = MapForm { long_entries: true, block_bytes: 4096 };
             live.syncer().set_map_form(form);
             let before = lengths(&live).await;
             for _ in 0..10 {

@@ -34,6 +34,7 @@ use zfs_format::features::Feature;
 use zfs_format::label::DATA_START;
 use zfs_format::object_type::{ByteSwap, ObjectType};
 use zfs_format::pool_directory::{self, top_vdev};
+use zfs_format::space_map::LONG_BYTES;
 use zfs_format::vdev::indirect::{BirthEntry, Births, Mapping, MappingEntry, Removal};
 use zfs_format::vdev::{Indirect, Vdev, VdevKind};
 use zfs_format::wire::Record;
@@ -77,8 +78,14 @@ async fn directory(mos: &Objset) -> Zap {
 async fn strip(maker: &Maker<'_>, live: &Live, top: &Vdev) -> Vec<Range<u64>> {
     let slabs = live.syncer().writer().space(|space| space.take_out(top.id as u32));
     let slabs = slabs.expect("it is known");
+    let mut with_histogram = 0;
     for slab in slabs.slabs().iter().filter(|slab| slab.map != 0) {
+        let map = maker.mos.dnode(slab.map).await.expect("it is there");
+        with_histogram += i64::from(map.phys().bonus.len() >= LONG_BYTES);
         free(maker, slab.map).await;
+    }
+    if with_histogram > 0 {
+        maker.count_use("spacemap_histogram", -with_histogram).await.expect("it is counted");
     }
     free(maker, top.metaslab_array.expect("it has one")).await;
     let tables = directory(maker.mos).await.needed(pool_directory::VDEV_ZAP_MAP).await;

@@ -30,7 +30,7 @@ use zfs_format::block_pointer::Dva;
 use zfs_format::object_type::{ByteSwap, ObjectType};
 use zfs_format::objset::ObjsetKind;
 use zfs_format::pool_directory::{self, top_vdev};
-use zfs_format::space_map::{Change, Entry, HISTOGRAM_BUCKETS, SpaceMapHeader, encode};
+use zfs_format::space_map::{Change, Entry, HISTOGRAM_BUCKETS, LONG_BYTES, SpaceMapHeader, encode};
 use zfs_format::vdev::{Vdev, VdevKind};
 use zfs_store::alloc::Changes;
 
@@ -98,7 +98,7 @@ async fn put(live: &Live, txg: u64, (vdev, slab): (u32, usize), allocated: &[Dva
     let changes = Changes { allocated: ranges(allocated), freed: ranges(freed) };
     let mos = live.syncer().mos();
     let map = mos.dnode(map).await.expect("the metaslab was used");
-    let form = MapForm { long_entries: true, histogram: false, block_bytes: BLOCK_BYTES };
+    let form = MapForm { long_entries: true, block_bytes: BLOCK_BYTES };
     let (place, group) = (MapPlace { start, unit }, (txg, 1));
     append(mos, &map, form, place, group, &changes, Vec::new).await.expect("it is written");
 }
@@ -239,7 +239,8 @@ pub(super) async fn check_space(spa: &Spa, what: &str) {
     assert_eq!(by_headers, claims.allocated(), "{what}: as headers say");
 }
 
-/// Whether a pool has anything of logs of space maps, and how often its features say so.
+/// Whether a pool has anything of logs of space maps, and how often its features say so: beside the maps of metaslabs, which are counted
+/// where they have histograms.
 pub(super) async fn of_logs(spa: &Spa) -> (usize, bool, u64, u64) {
     let open = async |number: u64| {
         Zap::open(spa.mos().dnode(number).await.expect("an object")).await.expect("a table")
@@ -249,15 +250,28 @@ pub(super) async fn of_logs(spa: &Spa) -> (usize, bool, u64, u64) {
         Some(logs) => open(logs).await.len() as usize,
         None => 0,
     };
-    let mut has_arrays = false;
+    let (mut has_arrays, mut of_slabs) = (false, 0);
     for top in &spa.vdevs().children {
+        let array = top.metaslab_array.expect("it has one");
+        let array = spa.mos().dnode(array).await.expect("an object");
+        let maps = array.block(0).await.expect("it is read").bytes;
+        for map in
+            maps.bytes().chunks_exact(8).map(|map| u64::from_le_bytes(map.try_into().expect("8")))
+        {
+            if map != 0 {
+                let map = spa.mos().dnode(map).await.expect("an object");
+                of_slabs += u64::from(map.phys().bonus.len() >= LONG_BYTES);
+            }
+        }
         let zap = top.other_number("com.delphix:vdev_zap_top").expect("it has one");
         has_arrays |= open(zap).await.number(top_vdev::UNFLUSHED).await.expect("read").is_some();
     }
     let uses = |guid: &str| {
         spa.features().iter().find(|feature| feature.guid == guid).map_or(0, |one| one.count)
     };
-    (logs, has_arrays, uses("com.delphix:log_spacemap"), uses("com.delphix:spacemap_histogram"))
+    // What a pool that is open counts is as of its opening.
+    let of_others = uses("com.delphix:spacemap_histogram").saturating_sub(of_slabs);
+    (logs, has_arrays, uses("com.delphix:log_spacemap"), of_others)
 }
 
 fn taken_over(tops: Vec<Vdev>) {

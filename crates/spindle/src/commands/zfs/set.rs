@@ -6,7 +6,7 @@ use super::changed::Changed;
 use super::limit;
 use super::moved::{self, Change};
 use super::taken::{block_between, check_taken, has_feature, is_block};
-use super::volume::{Asked, check_applies, set_limit, set_special};
+use super::volume::{AUTO, Asked, check_applies, check_value, set_limit, set_special};
 use crate::output::{Failure, print, say};
 use ::zfs::dsl::catalog::Node;
 use ::zfs::dsl::property::table::{Form, Property};
@@ -32,6 +32,26 @@ const NOT_WRITTEN: [(&str, &[&str]); 3] = [
     ("encryption", &["on"]),
     ("longname", &["on"]),
 ];
+
+/// Properties of what isn't written here, with the value that says so.
+const WITHOUT: [(&str, &str, &str); 5] = [
+    (
+        "filesystem_limit",
+        "none",
+        "limits of how many there are can't be kept here yet: the pool has not the feature filesystem_limits",
+    ),
+    (
+        "snapshot_limit",
+        "none",
+        "limits of how many there are can't be kept here yet: the pool has not the feature filesystem_limits",
+    ),
+    ("keylocation", "none", "datasets that are encrypted are not written here yet"),
+    ("keyformat", "none", "datasets that are encrypted are not written here yet"),
+    ("pbkdf2iters", "0", "datasets that are encrypted are not written here yet"),
+];
+
+/// The version that file systems have from the start.
+const VERSION: &str = "5";
 
 /// Which names files have, which is set for ever when a dataset is made.
 const RULES: [&str; 3] = ["casesensitivity", "normalization", "utf8only"];
@@ -174,6 +194,12 @@ fn in_words(property: &Property, value: &str) -> Result<LeafValue, Failure> {
     Ok(table::number(number?))
 }
 
+fn other_version() -> Failure {
+    Failure::failed(format!(
+        "file systems have version {VERSION} here from the start, and get no other"
+    ))
+}
+
 /// A property's name and value as they are stored.
 ///
 /// # Errors
@@ -189,6 +215,14 @@ pub fn stored(name: &str, value: &str) -> Result<(String, LeafValue), Failure> {
     if property.is_read_only() && name != "encryption" {
         return Err(wrong(format!("'{name}' is readonly")));
     }
+    if let Some((_, _, why)) =
+        WITHOUT.iter().find(|(known, none, _)| *known == name && value != *none)
+    {
+        return Err(wrong(format!("{name}={value}: {why}")));
+    }
+    if name == "version" && value != VERSION {
+        return Err(other_version());
+    }
     let base = value.split([',', '-']).next().unwrap_or(value);
     let refused = NOT_WRITTEN.iter().find(|(known, _)| *known == name);
     if refused.is_some_and(|(_, words)| words.contains(&base)) {
@@ -200,6 +234,9 @@ pub fn stored(name: &str, value: &str) -> Result<(String, LeafValue), Failure> {
             return Err(wrong(format!("'{name}' must be an absolute path, 'none', or 'legacy'")));
         }
         Form::Text(_) => table::text(value),
+        Form::Number(_) if (name, value) == ("refreservation", AUTO) => table::text(AUTO),
+        // Of what nothing limits it is the default.
+        Form::Number(none @ u64::MAX) if value == "none" => table::number(none),
         Form::Number(_) if value == "none" => table::number(0),
         Form::Number(_) => {
             let size: Result<ByteCount, _> = value.parse();
@@ -241,8 +278,11 @@ pub fn create(args: &CreateArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
             continue;
         }
         let (name, value) = stored_new(name, value).map_err(cannot)?;
-        check_applies(&name, kind).map_err(cannot)?;
-        properties.push((name, value));
+        check_value(&name, Some(&value), kind).map_err(cannot)?;
+        // It has that one.
+        if name != "version" {
+            properties.push((name, value));
+        }
     }
     check_rules(&properties).map_err(cannot)?;
     let parts: Vec<&str> = args.name.split('/').collect();
@@ -475,6 +515,7 @@ pub fn set(args: &SetArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
         let (name, value) = split(pair)?;
         let stored = match limit::is_account(name) {
             true => limit::stored(name, value),
+            false if name == "version" => Err(other_version()),
             false => stored(name, value),
         };
         let (name, value) = stored.map_err(|failure| failure.of(&what))?;
@@ -494,37 +535,56 @@ pub fn change(
     values: Vec<(String, Setting)>,
     (force, recursive): (bool, bool),
 ) -> Result<(), Failure> {
-    for dataset in datasets {
-        if dataset.contains('@') {
-            change_snapshot(place, dataset, &values, force)?;
+    // Those of one pool are one command in its history.
+    let mut of_pools: Vec<(&str, Vec<&str>)> = Vec::new();
+    for &dataset in datasets {
+        match of_pools.last_mut().filter(|(pool, _)| *pool == pool_of(dataset)) {
+            Some((_, all)) if !dataset.contains('@') && !all[0].contains('@') => all.push(dataset),
+            _ => of_pools.push((pool_of(dataset), vec![dataset])),
+        }
+    }
+    for (_, all) in of_pools {
+        if all[0].contains('@') {
+            change_snapshot(place, all[0], &values, force)?;
             continue;
         }
-        let pool = LivePool::of_dataset(place, dataset, force)?;
-        let of = node(&pool, dataset)?;
-        // Before anything is changed: the pool stays as it is.
-        for (name, value) in &values {
-            if check_applies(name, of.kind).is_err() {
-                let why = format!("'{name}' does not apply to datasets of this type");
-                return Err(Failure::failed(format!("cannot set property for '{dataset}': {why}")));
-            }
-            check_taken(name, value.value(), |name| has_feature(pool.live.spa(), name)).map_err(
-                |why| Failure::failed(format!("cannot set property for '{dataset}': {why}")),
-            )?;
-        }
-        let below = if recursive { pool.below(&of)? } else { Vec::new() };
-        // What doesn't apply to what is below is passed over.
-        let applies =
-            |node: &Rc<Node>| values.iter().all(|(name, _)| check_applies(name, node.kind).is_ok());
-        let mut all = std::iter::once(of).chain(below.into_iter().filter(applies));
-        let mut change = || all.try_for_each(|of| change_in(&pool, &of, &values));
-        let changed = match values.iter().any(|(name, value)| moves_mounts(name, value)) {
-            true => moved::around(&pool, dataset, (Change::Property, false), change),
-            false => change(),
-        };
+        let pool = LivePool::of_dataset(place, all[0], force)?;
+        let one = |dataset: &&str| change_one(&pool, dataset, &values, recursive);
+        // A pool of which nothing was changed stays as it is.
+        one(&all[0])?;
+        let changed = all[1..].iter().try_for_each(one);
         pool.close(LabelState::Exported)?;
         changed?;
     }
     Ok(())
+}
+
+/// The same of a file system or volume, and where that is asked for of all below it.
+fn change_one(
+    pool: &LivePool,
+    dataset: &str,
+    values: &[(String, Setting)],
+    recursive: bool,
+) -> Result<(), Failure> {
+    check_name(dataset)?;
+    let of = node(pool, dataset)?;
+    // Before anything is changed.
+    for (name, value) in values {
+        let what = format!("cannot set property for '{dataset}'");
+        check_value(name, value.value(), of.kind).map_err(|failure| failure.of(&what))?;
+        check_taken(name, value.value(), |name| has_feature(pool.live.spa(), name))
+            .map_err(|why| Failure::failed(format!("{what}: {why}")))?;
+    }
+    let below = if recursive { pool.below(&of)? } else { Vec::new() };
+    // What doesn't apply to what is below is passed over.
+    let applies =
+        |node: &Rc<Node>| values.iter().all(|(name, _)| check_applies(name, node.kind).is_ok());
+    let mut all = std::iter::once(of).chain(below.into_iter().filter(applies));
+    let mut change = || all.try_for_each(|of| change_in(pool, &of, values));
+    match values.iter().any(|(name, value)| moves_mounts(name, value)) {
+        true => moved::around(pool, dataset, (Change::Property, false), change),
+        false => change(),
+    }
 }
 
 /// Whether what is mounted is unmounted for it.

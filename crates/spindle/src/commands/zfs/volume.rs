@@ -115,9 +115,10 @@ impl Asked {
             set.and_then(|(_, value)| value.number())
         };
         let copies = number("copies").unwrap_or(1);
+        let is_auto = properties.iter().any(|(name, value)| is_auto(name, Some(value)));
         let kept = match number("refreservation") {
             Some(bytes) => bytes,
-            None if self.sparse => 0,
+            None if self.sparse && !is_auto => 0,
             None => reservation(&tops, bytes, block_bytes, copies),
         };
         let others = properties.into_iter().filter(|(name, _)| Limit::of(name).is_none());
@@ -150,6 +151,25 @@ pub fn check_applies(name: &str, kind: Kind) -> Result<(), Failure> {
     }
 }
 
+/// The value of `refreservation` that keeps as much free as a volume is made with.
+pub const AUTO: &str = "auto";
+
+fn is_auto(name: &str, value: Option<&LeafValue>) -> bool {
+    name == "refreservation" && value.is_some_and(|value| value.number().is_none())
+}
+
+/// Whether a property is one of such datasets, and they can have this value.
+///
+/// # Errors
+/// It is not.
+pub fn check_value(name: &str, value: Option<&LeafValue>, kind: Kind) -> Result<(), Failure> {
+    check_applies(name, kind)?;
+    match is_auto(name, value) && kind != Kind::Volume {
+        true => Err(Failure::failed(format!("'{name}={AUTO}' is for volumes only"))),
+        false => Ok(()),
+    }
+}
+
 /// Sets a property that is no plain one; says whether it was such.
 ///
 /// # Errors
@@ -168,6 +188,12 @@ pub fn set_special(
     let dataset = &node.directory.name;
     if limit == Limit::HeadQuota {
         check_applies(name, node.kind)?;
+    }
+    if is_auto(name, value) {
+        let (bytes, block, _) = opened(pool, node)?;
+        let copies = set_number(node, "copies").unwrap_or(1);
+        let kept = reservation(&tops(pool.live.spa()), bytes, block, copies);
+        return set_limit(pool, node, limit, kept).map(|()| true);
     }
     if node.kind == Kind::Volume && limit != Limit::Quota && number > opened(pool, node)?.0 {
         let text = format!("'{name}' is greater than current volume size");

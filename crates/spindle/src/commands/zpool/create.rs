@@ -87,8 +87,9 @@ fn pool_properties(args: &CreateArgs) -> Result<PoolProperties, Failure> {
             "comment" => {
                 comment = Some(set::comment(value).map_err(refuse)?);
             }
-            // No cache file is kept.
+            // No cache file is kept, and nothing is mounted.
             "cachefile" if value == "none" => {}
+            "altroot" if value.starts_with('/') => {}
             "compatibility" => {
                 compatibility = Some(value.to_owned()).filter(|value| value != "off")
             }
@@ -97,6 +98,11 @@ fn pool_properties(args: &CreateArgs) -> Result<PoolProperties, Failure> {
                     asked.push((feature.name, true));
                 }
                 Some(feature) if value == "disabled" => asked.push((feature.name, false)),
+                Some(_) if value != "enabled" => {
+                    let text =
+                        format!("property '{name}' can only be set to 'enabled' or 'disabled'");
+                    return Err(refuse(text));
+                }
                 Some(feature) => {
                     let text = format!(
                         "feature@{}={value}: pools with it are not written here: leave it out",

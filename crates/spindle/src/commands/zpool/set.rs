@@ -66,6 +66,8 @@ pub(super) enum Change {
     Feature(&'static str),
     /// The dataset's name; nothing for none.
     BootFs(Option<String>),
+    /// It is so anyway.
+    Nothing,
     /// What stands in the table.
     Stored(String, Option<LeafValue>),
 }
@@ -133,6 +135,7 @@ pub(super) fn change(name: &str, value: &str) -> Result<Change, String> {
         ("altroot", _) => {
             Err("property 'altroot' can only be set during pool creation or import".into())
         }
+        ("cachefile", _) if value == "none" => Ok(Change::Nothing),
         ("cachefile", _) => Err(
             "property 'cachefile': no cache file is kept here: pools are found on their devices"
                 .into(),
@@ -207,6 +210,7 @@ pub(super) fn set_in(
             Change::Stored(name, stored) => {
                 return tasks.set_pool_property(&name, stored, &value).await;
             }
+            Change::Nothing => {}
             Change::BootFs(_) => unreachable!("it was looked up"),
         }
         Ok(Ok(()))

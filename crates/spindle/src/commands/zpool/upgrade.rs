@@ -31,6 +31,9 @@ pub struct UpgradeArgs {
     /// Enable the features of all pools
     #[arg(short = 'a', conflicts_with = "pools")]
     all: bool,
+    /// A version without features: none is given here to a pool
+    #[arg(short = 'V', value_name = "VERSION", hide = true)]
+    version: Option<String>,
     /// Pools whose features are to be enabled; without any, pools that lack some are listed
     pools: Vec<String>,
 }
@@ -66,6 +69,10 @@ impl Looked {
 /// # Errors
 /// With the line to print.
 pub fn run(args: &UpgradeArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
+    if let Some(version) = &args.version {
+        let text = "pools get all features here, and no version of before";
+        return Err(Failure::failed(format!("cannot upgrade to version '{version}': {text}")));
+    }
     print(HEAD)?;
     if args.known {
         return print(&known());

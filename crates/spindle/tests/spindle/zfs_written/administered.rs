@@ -117,7 +117,7 @@ fn an_import_renames_sets_and_brings_back() {
         (&["tank", "mirror"], 1, "cannot import 'tank' as 'mirror': name is reserved"),
         (&["-o", "colour=red", "tank"], 1, "not a valid pool property"),
         (&["-o", "multihost=perhaps", "tank"], 1, "must be one of"),
-        (&["-o", "noexec", "tank"], 1, "nothing is mounted"),
+        (&["-o", "sideways", "tank"], 1, "no option of mounts"),
         (&["-o", "readonly=on", "tank", "other"], 2, "nothing is written"),
         (&["-o", "readonly=on", "-o", "comment=x", "tank"], 2, "nothing is written"),
         (&["-D", "tank"], 1, "no such pool available"),

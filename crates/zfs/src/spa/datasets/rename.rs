@@ -27,9 +27,18 @@ impl Tasks<'_> {
 
     /// The name under which a directory stands in another.
     pub(super) async fn child_name(&self, above: &DslDir, child: u64) -> Result<String, ZfsError> {
-        let found = self.children_of(above).await?.into_iter().find(|(_, known)| *known == child);
-        let missing = || self.mos().wrong(child, Problem::NoEntry("name"));
-        found.map(|(name, _)| name).ok_or_else(missing)
+        let children = self.mos().dnode(above.children).await?;
+        if let Some(known) = self.names.of(child) {
+            let table = Zap::open(children.clone()).await?;
+            let now = table.get(known.as_bytes()).await?.and_then(|value| value.number());
+            if now == Some(child) {
+                return Ok(known);
+            }
+        }
+        let all = self.children_of(above).await?;
+        let found = all.iter().find(|(_, known)| *known == child).map(|(name, _)| name.clone());
+        self.names.learn(children, all);
+        found.ok_or_else(|| self.mos().wrong(child, Problem::NoEntry("name")))
     }
 
     /// The directories from one up to the root, as they lie in each other, with their names; the root has none.

@@ -74,7 +74,7 @@ impl Enabled<'_> {
             true => BLOCK_BYTES_LOGGED,
             false => BLOCK_BYTES,
         };
-        MapForm { long_entries: self.in_use("spacemap_v2"), histogram: false, block_bytes }
+        MapForm { long_entries: self.in_use("spacemap_v2"), block_bytes }
     }
 
     /// Whether what changes in space maps goes into logs.

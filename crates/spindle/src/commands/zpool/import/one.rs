@@ -38,6 +38,28 @@ use zfs_store::alloc::Class;
 /// Seconds from which on what is lost is told in minutes.
 const MINUTES_FROM: u64 = 120;
 
+/// Options of mounts that OpenZFS takes for its file systems.
+const MOUNT_WORDS: [&str; 18] = [
+    "defaults",
+    "atime",
+    "noatime",
+    "relatime",
+    "norelatime",
+    "strictatime",
+    "dev",
+    "nodev",
+    "devices",
+    "nodevices",
+    "exec",
+    "noexec",
+    "suid",
+    "nosuid",
+    "setuid",
+    "nosetuid",
+    "xattr",
+    "noxattr",
+];
+
 /// What is to be done with a pool.
 pub struct Import<'a> {
     args: &'a ImportArgs,
@@ -74,10 +96,9 @@ impl<'a> Import<'a> {
             ));
         }
         let is_renamed = args.new_name.is_some() && !args.temporary;
-        let writes = import.rewind.is_some() || is_renamed;
-        if import.read_only && (writes || !import.properties.is_empty()) {
+        if import.read_only && (is_renamed || !import.properties.is_empty()) {
             return Err(Failure::usage(
-                "with -o readonly=on nothing is written: leave it out, or -F, another name and other properties",
+                "with -o readonly=on nothing is written: leave it out, or another name and other properties",
             ));
         }
         if let Some(name) = &args.new_name {
@@ -98,7 +119,9 @@ impl<'a> Import<'a> {
                 match word {
                     "ro" => self.read_only = true,
                     "rw" => self.read_only = false,
-                    _ => return Err(refuse("nothing is mounted: only ro and rw have a meaning")),
+                    // Nothing is mounted that they would be for.
+                    word if MOUNT_WORDS.contains(&word) => {}
+                    _ => return Err(refuse("it is no option of mounts")),
                 }
             }
             return Ok(());
@@ -126,7 +149,7 @@ impl<'a> Import<'a> {
             let text = "the pool was destroyed, but can be imported using the '-Df' flags";
             return Err(Failure::failed(format!("cannot import '{name}': {text}")));
         }
-        if self.read_only {
+        if self.read_only && !self.args.dry_run {
             // Reading harms nobody, so signs of life are not waited for; but one wants to know of another host.
             let checked = if force { Ok(()) } else { check_not_in_use(pools, found, false) };
             return match checked {
@@ -145,7 +168,15 @@ impl<'a> Import<'a> {
 
     fn read(&self, pools: &Pools, found: &Rc<FoundPool>) -> Result<(), Failure> {
         let cannot = |error: OpenError| failed(&found.name, &error);
-        let spa = pools.try_open(found).map_err(cannot)?;
+        let spa = match self.rewind {
+            None => pools.try_open(found).map_err(cannot)?,
+            Some(rewind) => {
+                let back = open_rewound(pools, found, rewind);
+                let spa = back.map_err(|error| failed(&found.name, &error))?;
+                exclaim(found, &spa.uberblock(), true)?;
+                spa
+            }
+        };
         let health = self.check_devices(pools, found, &spa)?;
         let lost = unusable(pools, found, &health);
         let but = match lost.as_slice() {
