@@ -69,7 +69,7 @@ pub enum Error {
     #[error("{name}: another process writes to it: stop that one first")]
     RemoteWritten { name: String },
     #[error(
-        "set {set} is served by another process: end it with `spindle md stop` before a dry run"
+        "set {set} is served by another process, which would do this: there is no dry run while it is"
     )]
     SetHeld { set: Uuid },
     #[error("reading /dev/urandom: {0}")]
@@ -247,6 +247,10 @@ pub enum Error {
         "pool {name} is held by process {process} ({what}): end that one with Ctrl-C or SIGTERM first"
     )]
     PoolHeld { name: String, process: u32, what: String },
+    #[error(
+        "pool {name} is held by process {process} ({what}), which would do this: there is no dry run while it is"
+    )]
+    NotTried { name: String, process: u32, what: String },
     #[error("cannot {verb} '{name}': pool is busy")]
     PoolBusy { name: String, verb: &'static str },
     #[error(

@@ -33,7 +33,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 const DEVICE: &str = "/dev/fuse";
 /// What `mount` shows as the kind.
@@ -162,6 +162,23 @@ impl Place {
     }
 }
 
+/// What this process has mounted.
+static MOUNTED: Mutex<Vec<CString>> = Mutex::new(Vec::new());
+
+fn mounted() -> MutexGuard<'static, Vec<CString>> {
+    // A list is whole whoever panicked.
+    MOUNTED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Takes all away that this process has mounted, for one that ends without more: a mount that nobody serves any more would stay, and
+/// answer everything with an error. Who has files open there gets that all the same.
+pub fn detach_all() {
+    for target in mounted().drain(..) {
+        // It is gone already, or nothing can be done about it here.
+        let _ = sys::unmount(&target, sys::Unmount::Detach);
+    }
+}
+
 /// A mount; unmounted when dropped. See the [module](self).
 pub struct FuseMount {
     directory: PathBuf,
@@ -217,7 +234,20 @@ impl FuseMount {
             device: Arc::new(device),
             ended: Rc::new(Cell::new(false)),
         });
+        mounted().push(target.clone());
         Ok(FuseMount { directory, target, is_writable, stream })
+    }
+
+    /// It is unmounted; says whether it was before.
+    fn note_ended(&self) -> bool {
+        let was_ended = self.stream.ended.replace(true);
+        if !was_ended {
+            let mut all = mounted();
+            if let Some(at) = all.iter().position(|target| *target == self.target) {
+                all.swap_remove(at);
+            }
+        }
+        was_ended
     }
 
     /// Requests and replies. See the [module](self).
@@ -244,7 +274,7 @@ impl FuseMount {
         let target = self.target.clone();
         let unmounted =
             self.stream.host.call(move || sys::unmount(&target, sys::Unmount::Detach)).await;
-        self.stream.ended.set(true);
+        _ = self.note_ended();
         unmounted.map_err(|errno| MountError::Unmount {
             directory: self.directory.clone(),
             error: errno.into(),
@@ -273,7 +303,7 @@ impl FuseMount {
             sys::unmount(&target, sys::Unmount::IfIdle)
         });
         match unmounted.await {
-            Ok(()) => self.stream.ended.set(true),
+            Ok(()) => _ = self.note_ended(),
             Err(errno) if errno.0 == libc::EBUSY => return Ok(false),
             Err(errno) => {
                 let (directory, error) = (self.directory.clone(), errno.into());
@@ -302,7 +332,7 @@ impl FuseMount {
 
     fn end(&self) -> Result<(), Errno> {
         // What someone else unmounted is not ours to unmount again: another may be there by now.
-        if self.stream.ended.replace(true) {
+        if self.note_ended() {
             return Ok(());
         }
         // Nobody serves any more: who waits for an answer, and holds what a notice waits for, is told so now.

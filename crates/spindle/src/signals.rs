@@ -5,6 +5,7 @@
 use crate::output::{self, Failure};
 use attach::ending::Told;
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 /// The exit status of a program that a signal ended, as shells have it: 128 and SIGINT's number.
 pub const INTERRUPTED: i32 = output::INTERRUPTED as i32;
@@ -32,15 +33,51 @@ pub fn on_signal(action: impl FnMut() + Send + 'static) -> Result<(), Failure> {
         .map_err(|error| Failure::failed(format!("waiting for signals: {error}")))
 }
 
-/// The wish to end, made by the first signal from now on; a second one ends the program at once.
+/// Signals that lie no further apart are one wish: a terminal sends them to a whole group, and who started this program may do so, too.
+const ONE_WISH: Duration = Duration::from_secs(1);
+
+/// What a signal means.
+pub enum Wish {
+    /// To end.
+    First,
+    /// The same once more, of the same moment.
+    Same,
+    /// To end at once.
+    Again,
+}
+
+/// What signals mean, one after another.
+#[derive(Default)]
+pub struct Wishes(Option<Instant>);
+
+impl Wishes {
+    /// What the next one means, which came now.
+    pub fn next(&mut self) -> Wish {
+        match self.0 {
+            None => {
+                self.0 = Some(Instant::now());
+                Wish::First
+            }
+            Some(first) if first.elapsed() < ONE_WISH => Wish::Same,
+            Some(_) => Wish::Again,
+        }
+    }
+}
+
+/// The wish to end, made by the first signal from now on; a later one ends the program at once, with what it has mounted taken away.
 ///
 /// # Errors
 /// The system refuses.
 pub fn told_by_signals() -> Result<Arc<Told>, Failure> {
     let told = Arc::new(Told::default());
     let handler = Arc::clone(&told);
-    on_signal(move || {
-        if !handler.signalled() {
+    let mut wishes = Wishes::default();
+    on_signal(move || match wishes.next() {
+        Wish::First => _ = handler.signalled(),
+        Wish::Same => {}
+        Wish::Again => {
+            output::say("spindle: told to end twice: ended at once; what was not durable is lost");
+            host::fuse::detach_all();
             std::process::exit(1);
         }
     })?;

@@ -40,6 +40,7 @@ use zfs::spa::{self, FoundPool, Member, OpenError, OpenOptions, PoolState, Spa};
 use zfs_format::vdev::Vdev;
 
 /// Where pools lie, and how they are opened.
+#[derive(Clone)]
 pub struct PoolPlace<'a> {
     /// Files, block devices, and folders of them.
     pub devices: &'a [PathBuf],

@@ -5,9 +5,10 @@
 //! work on files of this host (`cp`, `load`) are [lent](attach::pools::running) what they change; those that end the pool end who holds it.
 
 use crate::events::{events, events_of_a_change};
-use crate::output::{Failure, print_bytes, say};
+use crate::output::{Failure, keeping, print_bytes, say};
 use crate::pools::command_given;
 use ::zfs::spa::{FoundPool, OpenOptions};
+use attach::Events;
 use attach::paths::named;
 use attach::pools::running::client;
 use attach::pools::running::protocol::{Ask, Done, Said};
@@ -34,6 +35,40 @@ pub fn run(
         Err(failure) if goes && failure.held.is_some() => forward(failure, &place),
         done => done,
     }
+}
+
+/// How often a list is made at the most, where somebody writes to the pool meanwhile.
+const READS_MAX: usize = 4;
+
+/// Carries out a command that lists what is there. Who holds the pool uses space again that a reader may still look at: where that was
+/// so, what is there is looked at anew.
+///
+/// # Errors
+/// Those of the command.
+pub fn read(place: &PoolPlace<'_>, list: impl Fn() -> Result<(), Failure>) -> Result<(), Failure> {
+    let is_held = || {
+        let quiet = PoolPlace { events: Events::unheard(), ..place.clone() };
+        Pools::find(&quiet).is_ok_and(|pools| pools.living().any(|one| pools.holder(one).is_some()))
+    };
+    let (done, said) = read_until_whole(list, is_held);
+    tell_all(said)?;
+    done
+}
+
+/// Lists, and says what that came to and what was printed: of the first that succeeds, or can't, or of the last.
+fn read_until_whole(
+    list: impl Fn() -> Result<(), Failure>,
+    is_held: impl Fn() -> bool,
+) -> (Result<(), Failure>, Vec<Said>) {
+    let mut read = keeping(&list);
+    for _ in 1..READS_MAX {
+        let may_be_other = |failure: &Failure| failure.status == 1 && failure.absent.is_none();
+        if !read.0.as_ref().is_err_and(may_be_other) || !is_held() {
+            break;
+        }
+        read = keeping(&list);
+    }
+    read
 }
 
 /// A command that failed because somebody holds its pool is carried out there.
@@ -86,14 +121,55 @@ pub fn send_to(
 /// # Errors
 /// It failed.
 pub fn tell(done: Done) -> Result<(), Failure> {
-    for said in done.said {
+    tell_all(done.said)?;
+    match done.status {
+        0 => Ok(()),
+        status => Err(Failure::told(done.message, status)),
+    }
+}
+
+fn tell_all(said: Vec<Said>) -> Result<(), Failure> {
+    for said in said {
         match said {
             Said::Out(text) => print_bytes(text.as_bytes())?,
             Said::Error(line) => say(&line),
         }
     }
-    match done.status {
-        0 => Ok(()),
-        status => Err(Failure::told(done.message, status)),
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::print;
+    use std::cell::Cell;
+
+    /// Fails so often, each time with words of its own.
+    fn read(failures: usize, failure: fn() -> Failure, is_held: bool) -> (bool, usize, String) {
+        let calls = Cell::new(0);
+        let list = || {
+            calls.set(calls.get() + 1);
+            print(&format!("{}", calls.get()))?;
+            if calls.get() <= failures { Err(failure()) } else { Ok(()) }
+        };
+        let (done, said) = read_until_whole(list, || is_held);
+        let text = said.into_iter().map(|said| match said {
+            Said::Out(text) => text,
+            Said::Error(line) => line,
+        });
+        (done.is_ok(), calls.get(), text.collect())
+    }
+
+    /// What could break: a list beside who writes fails, or is printed twice; one that can't be made is tried for ever.
+    #[test]
+    fn what_somebody_wrote_over_is_looked_at_anew() {
+        assert_eq!(read(0, Failure::said, true), (true, 1, "1".to_owned()));
+        assert_eq!(read(2, Failure::said, true), (true, 3, "3".to_owned()));
+        assert_eq!(read(9, Failure::said, true), (false, READS_MAX, READS_MAX.to_string()));
+        assert_eq!(read(1, Failure::said, false), (false, 1, "1".to_owned()));
+        let wrong = || Failure::usage("no such property");
+        assert_eq!(read(1, wrong, true), (false, 1, "1".to_owned()));
+        let absent = || attach::Error::NoDataset { name: "tank/x".to_owned() }.into();
+        assert_eq!(read(1, absent, true), (false, 1, "1".to_owned()));
     }
 }

@@ -110,7 +110,11 @@ fn who_holds_a_pool_or_a_set_is_not_asked_to_change_it() {
         &["zpool", "export", "tank"],
         &["zpool", "destroy", "-f", "tank"],
     ] {
-        refused(at, &[words, &["--dry-run"]].concat(), "pool tank is held by process");
+        refused(
+            at,
+            &[words, &["--dry-run"]].concat(),
+            "which would do this: there is no dry run while it is",
+        );
     }
     for words in
         [&["md", "add", "set", "d"][..], &["md", "fail", "set", "b"], &["md", "stop", "set"]]
@@ -118,7 +122,7 @@ fn who_holds_a_pool_or_a_set_is_not_asked_to_change_it() {
         refused(
             at,
             &[words, &["--dry-run"]].concat(),
-            "set /dev/md/set is served by another process",
+            "set /dev/md/set is served by another process, which would do this",
         );
     }
     // Both go on, unchanged.

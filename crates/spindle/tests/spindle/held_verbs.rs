@@ -698,3 +698,43 @@ fn who_sees_a_mount_can_ask_who_holds_the_pool() {
         server.stop();
     }
 }
+
+#[test]
+fn signals_of_one_moment_are_one_wish_and_a_later_one_leaves_no_mount_behind() {
+    if !can_mount() {
+        return;
+    }
+    let (_folder, at) = folder();
+    let inside = at.join("inside");
+    fs::create_dir(&inside).expect("a folder");
+    let send = |signal: &str, id: u32| {
+        let sent = Command::new("kill").args([signal, &id.to_string()]).status();
+        assert!(sent.expect("it runs").success());
+    };
+    for _ in 0..3 {
+        let holder = Holder::run(&at, &["mount", "-o", "rw", "tank", "inside"], "is mounted on");
+        send("-INT", holder.id());
+        send("-INT", holder.id());
+        holder.ended();
+        assert!(!is_mounted(&inside));
+    }
+    // One that waits for a device that is silent.
+    fs::create_dir(at.join("apart")).expect("a folder");
+    add_disks(&at.join("apart"), &["x"], DISK_BYTES);
+    let server = Serving::start(&mut pools::program(&at, &["serve", "apart/x", "--nbd", "unix:s"]));
+    let uri = format!("nbd+unix:///?socket={}", at.join("s").display());
+    done(&at, &["-d", &uri, "zpool", "create", "-m", "none", "far", &uri]);
+    let words = ["-d", &uri, "mount", "-o", "rw", "far", "inside"];
+    let child = pools::program(&at, &words).stdout(Stdio::null()).spawn().expect("it starts");
+    let mut holder = Serving { child, ready: String::new() };
+    soon(|| is_mounted(&inside));
+    send("-STOP", server.child.id());
+    send("-INT", holder.child.id());
+    std::thread::sleep(std::time::Duration::from_millis(1200));
+    assert!(holder.child.try_wait().expect("it is known").is_none(), "it waits");
+    send("-INT", holder.child.id());
+    assert_eq!(holder.child.wait().expect("it ends").code(), Some(1));
+    assert!(!is_mounted(&inside));
+    send("-CONT", server.child.id());
+    server.stop();
+}

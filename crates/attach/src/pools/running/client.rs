@@ -17,8 +17,13 @@ use std::rc::Rc;
 /// Who only tries a command out has nothing changed elsewhere.
 fn asked(pools: &Pools, found: &FoundPool, ask: Ask) -> Result<Option<Server>, Error> {
     if ask.changes() && pools.disks().context().host().is_covered() {
-        refuse_held(pools, found)?;
-        return Ok(None);
+        return match refuse_held(pools, found) {
+            Ok(()) => Ok(None),
+            Err(Error::PoolHeld { name, process, what }) => {
+                Err(Error::NotTried { name, process, what })
+            }
+            Err(error) => Err(error),
+        };
     }
     connect(pools.disks().context(), found, pools.paths_of(found), ask)
 }
