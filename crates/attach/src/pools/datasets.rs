@@ -83,7 +83,13 @@ impl Session {
         let is_newest = place.options.txg.is_none() && !place.options.checkpoint;
         let pools = match view.replay_view && is_newest {
             true => Pools::find_covered(place)?,
-            false => Pools::find(place)?,
+            false => {
+                let mut pools = Pools::find(place)?;
+                if is_newest {
+                    pools.have_committed();
+                }
+                pools
+            }
         };
         Ok(Session::over(pools, view))
     }

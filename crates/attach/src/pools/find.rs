@@ -232,6 +232,8 @@ impl HeldBy {
 /// The pools on some devices. See the [module](self).
 pub struct Pools {
     disks: Disks,
+    /// What of them may have labels.
+    devices: Vec<DeviceRef>,
     options: OpenOptions,
     /// The pools, by name, then GUID.
     pub found: Vec<Rc<FoundPool>>,
@@ -297,13 +299,25 @@ impl Pools {
         devices.extend(disks.parts.iter().map(|part| Rc::clone(&part.device)));
         devices.extend(disks.arrays.iter().map(|array| Rc::clone(&array.device)));
         devices.extend(disks.files.iter().cloned());
-        let found = disks.wait(async move { spa::find(&devices).await });
-        let auxiliary = found.auxiliary.into_values().collect();
-        let found = found.pools.into_iter().map(Rc::new).collect();
+        let (found, auxiliary) = look(&disks, &devices);
         let (asks, told) = (false, RefCell::default());
-        let pools = Pools { disks, options, found, auxiliary, asks, told };
+        let pools = Pools { disks, devices, options, found, auxiliary, asks, told };
         pools.living().for_each(|pool| pools.tell_of_members(pool));
         pools
+    }
+
+    /// Has those who hold pools commit what they have in memory, and looks what is there then: who reads is to see what was done before.
+    pub fn have_committed(&mut self) {
+        let context = self.disks.context();
+        let commit = |found: &Rc<FoundPool>| {
+            let reached = connect(context, found, self.paths_of(found), Ask::Commit);
+            // Who doesn't know the question, or doesn't answer, leaves it as it is.
+            reached.ok().flatten().is_some_and(|mut server| answer::<()>(&mut server).is_ok())
+        };
+        let left = self.living().filter(|pool| pool.state == PoolState::Active);
+        if left.filter(|found| commit(found)).count() > 0 {
+            (self.found, self.auxiliary) = look(&self.disks, &self.devices);
+        }
     }
 
     /// Who holds a pool; none where nobody does, or doesn't answer.
@@ -594,6 +608,13 @@ impl Pools {
             Error::CannotOpen { name, error: Box::new(error) }
         })
     }
+}
+
+/// What labels on devices say: pools, and spares and cache devices.
+fn look(disks: &Disks, devices: &[DeviceRef]) -> (Vec<Rc<FoundPool>>, Vec<Member>) {
+    let devices = devices.to_vec();
+    let found = disks.wait(async move { spa::find(&devices).await });
+    (found.pools.into_iter().map(Rc::new).collect(), found.auxiliary.into_values().collect())
 }
 
 /// The vdev of a GUID at or below one.

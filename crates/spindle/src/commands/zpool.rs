@@ -12,6 +12,7 @@
 //! * `scrub`: every copy of every block, checked; `debug`: what lies on the devices; `version`.
 //! * [`opened`]: a pool with all that these show.
 //! * [`tree`]: names of vdevs, and how they are grouped.
+//! * [`repeated`]: reports that are made again and again.
 //! * [`reason`]: what is the matter with a pool, and what to do.
 //!
 //! All others open the pools on the devices for reading, do their one thing, and close them.
@@ -35,6 +36,7 @@ mod list;
 mod online;
 mod opened;
 mod reason;
+mod repeated;
 mod scrub;
 mod set;
 mod status;
@@ -44,6 +46,7 @@ mod vdevs;
 
 pub use import::{Standing, standing};
 
+use self::repeated::Wanted;
 use super::dry_run::DryRunArgs;
 use super::held;
 use crate::commands::zfs::version::{self, VersionArgs};
@@ -171,8 +174,17 @@ fn dispatch(command: ZpoolCommand, place: &PoolPlace<'_>) -> Result<(), Failure>
         ZpoolCommand::Sync(args) => set::sync(&args, place),
         ZpoolCommand::Reguid(args) => set::reguid(&args, place),
         ZpoolCommand::Import(args) => import::run(&args, place),
-        ZpoolCommand::List(args) => held::read(place, || list::run(&args, place)),
-        ZpoolCommand::Status(args) => held::read(place, || status::run(&args, place)),
+        ZpoolCommand::List(mut args) => {
+            let wanted = Wanted::take(&mut args.names)?;
+            wanted.each(|is_first| {
+                args.without_head = !is_first && !args.verbose;
+                held::read(place, || list::run(&args, place))
+            })
+        }
+        ZpoolCommand::Status(mut args) => {
+            let wanted = Wanted::take(&mut args.names)?;
+            wanted.each(|_| held::read(place, || status::run(&args, place)))
+        }
         ZpoolCommand::Iostat(args) => iostat::run(&args, place),
         ZpoolCommand::Events(args) => events::run(&args, place),
         ZpoolCommand::Get(args) => held::read(place, || get::run(&args, place)),

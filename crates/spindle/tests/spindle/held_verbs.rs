@@ -738,3 +738,23 @@ fn signals_of_one_moment_are_one_wish_and_a_later_one_leaves_no_mount_behind() {
     send("-CONT", server.child.id());
     server.stop();
 }
+
+/// What could break: who reads beside a holder is shown less than what was done before.
+#[test]
+fn who_reads_beside_a_holder_sees_what_was_done_before() {
+    if !can_mount() {
+        return;
+    }
+    let (_folder, at) = folder();
+    let inside = at.join("inside");
+    fs::create_dir(&inside).expect("a folder");
+    let holder = Holder::run(&at, &["mount", "-o", "rw", "tank", "inside"], "is mounted on");
+    done(&at, &["zfs", "snapshot", "tank@before"]);
+    for name in ["x", "y"] {
+        fs::write(inside.join(name), name).expect("a file");
+        assert_eq!(done(&at, &["zfs", "cat", &format!("tank:{name}")]), name);
+    }
+    let differs = done(&at, &["zfs", "diff", "-H", "tank@before"]);
+    assert!(["x", "y"].iter().all(|name| differs.contains(&format!("/{name}\n"))), "{differs}");
+    holder.stop();
+}

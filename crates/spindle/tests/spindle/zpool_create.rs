@@ -512,3 +512,15 @@ fn a_new_pool_says_how_fragmented_it_is_and_its_disks_are_free_when_it_is_destro
     done(at, &["zpool", "create", "other", "a"]);
     judge(at, "other");
 }
+
+#[test]
+fn pools_are_listed_again_and_again() {
+    let folder = disks(&["a"]);
+    let at = folder.path();
+    done(at, &["zpool", "create", "tank", "a"]);
+    let listed = done(at, &["zpool", "list", "-o", "name", "tank", "0.01", "3"]);
+    assert_eq!(listed, "NAME\ntank\ntank\ntank\n");
+    let told = done(at, &["zpool", "status", "0.01", "2"]);
+    assert_eq!(told.matches("pool: tank").count(), 2, "{told}");
+    refused(at, &["zpool", "list", "0"], "interval cannot be zero");
+}

@@ -26,6 +26,8 @@ pub enum Ask {
     Health,
     /// All that is known of it without a look at its devices: a [`Picture`].
     Picture,
+    /// What was changed until now is in the pool, where whoever reads it finds it: nothing. One that is suspended is left as it is.
+    Commit,
     /// What happened to it: an [`EventPage`].
     Events {
         /// After the one of this number.
@@ -91,6 +93,7 @@ impl Ask {
             | Ask::Counts
             | Ask::Health
             | Ask::Picture
+            | Ask::Commit
             | Ask::Events { .. }
             | Ask::Mounts => false,
             Ask::ForgetEvents

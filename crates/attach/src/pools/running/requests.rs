@@ -25,7 +25,11 @@ use std::path::PathBuf;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 use stdx::Instant;
+
+/// How long a commit is waited for that somebody reads after.
+const COMMIT_MAX: Duration = Duration::from_secs(5);
 
 /// A pool that is held, as requests see it.
 pub struct Served {
@@ -204,6 +208,15 @@ impl Served {
                 let (live, devices) = (&self.pool.live, self.pool.devices());
                 let picture = Picture { health: self.health(), ..Picture::of(live, devices) };
                 serde_json::to_value(picture).map_err(Error::NoRequest)
+            }
+            Ask::Commit => {
+                let live = &self.pool.live;
+                let committed = async { live.sync(async |_| Ok(())).await.is_ok() };
+                if live.suspension().reason().is_none() {
+                    // Who reads finds what is there, if it can't be.
+                    select(pin!(committed), pin!(self.rt.sleep(COMMIT_MAX))).await;
+                }
+                Ok(Value::Null)
             }
             Ask::Clear { vdev } => self.pool.clear(vdev).await.map(|()| Value::Null),
             Ask::Command { .. } if self.lending.ends.get() => {

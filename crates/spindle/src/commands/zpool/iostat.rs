@@ -18,6 +18,7 @@
 
 use super::list::auxiliary;
 use super::opened::{All, Opened, no_pool};
+use super::repeated::Wanted;
 use super::tree::{self, CLASSES, Naming};
 use crate::events::events_of_a_change;
 use crate::output::{Failure, print};
@@ -26,7 +27,6 @@ use attach::pools::running::protocol::{Ask, Counts, LeafCounts};
 use attach::pools::{PoolPlace, Pools};
 use clap::Args;
 use std::collections::BTreeMap;
-use std::time::Duration;
 use zfs::health::VdevHealth;
 use zfs::show;
 
@@ -66,48 +66,6 @@ pub struct IostatArgs {
     /// Pools, all where none are named; then seconds between reports, and how many
     #[arg(value_name = "POOL... [INTERVAL [COUNT]]")]
     words: Vec<String>,
-}
-
-/// What is to be reported, and how often.
-#[derive(Debug, PartialEq)]
-struct Wanted {
-    pools: Vec<String>,
-    interval: Option<Duration>,
-    /// Nothing where it goes on until it is stopped.
-    reports: Option<u64>,
-}
-
-impl Wanted {
-    fn of(words: &[String]) -> Result<Wanted, Failure> {
-        let seconds = |word: &String| {
-            let seconds = word.parse::<f64>().ok().filter(|_| !word.starts_with(['+', 'i', 'n']));
-            seconds.filter(|seconds| seconds.is_finite())
-        };
-        let numbers = words.iter().rev().take(2).map_while(seconds).count();
-        let (pools, numbers) = words.split_at(words.len() - numbers);
-        let (interval, reports) = match numbers {
-            [] => (None, Some(1)),
-            [interval] => (seconds(interval), None),
-            [interval, count, ..] => {
-                let reports = count.parse::<u64>().ok().filter(|count| *count > 0);
-                let reports = reports.ok_or_else(|| {
-                    Failure::usage(format!("{count}: the number of reports is 1 at the least"))
-                })?;
-                (seconds(interval), Some(reports))
-            }
-        };
-        let interval = match interval {
-            None => None,
-            Some(seconds) => {
-                let interval = Duration::try_from_secs_f64(seconds).unwrap_or_default();
-                if interval.is_zero() {
-                    return Err(Failure::usage("interval cannot be zero"));
-                }
-                Some(interval)
-            }
-        };
-        Ok(Wanted { pools: pools.to_vec(), interval, reports })
-    }
 }
 
 /// What was asked for in a second.
@@ -320,31 +278,9 @@ fn as_text(reports: &[(&Opened, BTreeMap<u64, Rates>)], args: &IostatArgs, heads
 
 #[cfg(test)]
 mod tests {
-    //! What could break: a pool's name taken for a number, rates over a change of who holds the pool, a division by no time.
+    //! What could break: rates over a change of who holds the pool, a division by no time.
 
     use super::*;
-
-    fn wanted(words: &str) -> Result<Wanted, String> {
-        let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
-        Wanted::of(&words).map_err(|failure| failure.message)
-    }
-
-    #[test]
-    fn numbers_at_the_end_are_the_interval_and_the_count() {
-        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-        let of = |pools: &[&str], seconds: f64, reports| Wanted {
-            pools: names(pools),
-            interval: Some(seconds).filter(|s| *s > 0.0).map(Duration::from_secs_f64),
-            reports,
-        };
-        assert_eq!(wanted(""), Ok(of(&[], 0.0, Some(1))));
-        assert_eq!(wanted("tank"), Ok(of(&["tank"], 0.0, Some(1))));
-        assert_eq!(wanted("tank nano inf"), Ok(of(&["tank", "nano", "inf"], 0.0, Some(1))));
-        assert_eq!(wanted("0.5"), Ok(of(&[], 0.5, None)));
-        assert_eq!(wanted("a b 2 7"), Ok(of(&["a", "b"], 2.0, Some(7))));
-        assert!(wanted("tank 0").is_err_and(|why| why.contains("zero")));
-        assert!(wanted("tank 1 0").is_err() && wanted("1 1.5").is_err());
-    }
 
     #[test]
     fn rates_are_of_the_time_between() {

@@ -39,7 +39,7 @@ pub struct ListArgs {
     form: FormArgs,
     /// With vdevs
     #[arg(short = 'v')]
-    verbose: bool,
+    pub verbose: bool,
     /// Devices by their whole paths
     #[arg(short = 'P')]
     paths: bool,
@@ -52,8 +52,12 @@ pub struct ListArgs {
     /// Properties, with commas between
     #[arg(short = 'o', value_name = "PROPERTY,...")]
     columns: Option<String>,
-    /// Pools; all where none are named
-    names: Vec<String>,
+    /// No heads: they were printed.
+    #[arg(skip)]
+    pub without_head: bool,
+    /// Pools, all where none are named; then seconds between lists, and how many
+    #[arg(value_name = "POOL... [INTERVAL [COUNT]]")]
+    pub names: Vec<String>,
 }
 
 /// How vdevs are written.
@@ -153,7 +157,7 @@ fn as_text(
         }
         text.push('\n');
     };
-    if !form.scripted && !rows.is_empty() {
+    if !form.scripted && !args.without_head && !rows.is_empty() {
         let head = |name: &&str| {
             PoolProperty::find(name).map_or(name.to_uppercase(), |known| known.column.to_owned())
         };

@@ -61,8 +61,9 @@ pub struct StatusArgs {
     /// Pools by their GUIDs, with -j
     #[arg(long = "json-pool-key-guid", requires = "json")]
     by_guid: bool,
-    /// Pools; all where none are named
-    names: Vec<String>,
+    /// Pools, all where none are named; then seconds between reports, and how many
+    #[arg(value_name = "POOL... [INTERVAL [COUNT]]")]
+    pub names: Vec<String>,
 }
 
 pub fn run(args: &StatusArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
