@@ -354,6 +354,11 @@ impl LivePool {
         begun.map_err(|error| Error::NotWritten { name: self.name.clone(), error: Box::new(error) })
     }
 
+    /// Whether somebody holds it, for whom this command is carried out.
+    pub fn stays_open(&self) -> bool {
+        self.stays.is_some()
+    }
+
     /// As whoever holds it gives it to commands.
     pub fn held(&self) -> HeldBy {
         self.held.clone()

@@ -437,3 +437,47 @@ fn the_kernel_reads_a_volume_changes_it_and_gives_it_back() {
     done(at, &["zfs", "set", "volsize=8M", "tank/v"]);
     judge(at, "tank");
 }
+
+/// What could break: half of what was to go is gone when the rest is found to be in use; a property that says what does not hold.
+#[test]
+fn a_volume_that_is_served_keeps_what_would_go_with_it_and_follows_its_properties() {
+    if !there("qemu-io") {
+        return;
+    }
+    let folder = pool(&["a"], &["a"]);
+    let at = folder.path();
+    done(at, &["zfs", "create", "-s", "-V", "16M", "tank/v"]);
+    done(at, &["zfs", "create", "tank/other"]);
+    let server = serve(at, "tank/v", &[]);
+    let io = |step: &str| {
+        let uri = "nbd+unix:///?socket=s";
+        let mut io = Command::new("qemu-io");
+        io.args(["-f", "raw", "-c", step, "-c", "flush", uri]).current_dir(at);
+        let io = io.output().expect("it starts");
+        String::from_utf8_lossy(&[io.stdout, io.stderr].concat()).into_owned()
+    };
+    assert!(io("write -P 1 0 1M").contains("wrote 1048576"));
+    done(at, &["zfs", "snapshot", "-r", "tank@s"]);
+    let before = done(at, &["zfs", "list", "-Hro", "name", "-t", "all", "tank"]);
+    for words in [&["-r", "tank/v"][..], &["-R", "tank"], &["-R", "tank@s"]] {
+        let tried = run(at, &[&["zfs", "destroy"], words].concat());
+        match words[1] {
+            "tank@s" => assert!(tried.status.success(), "snapshots are in nobody's use"),
+            _ => {
+                let said = String::from_utf8_lossy(&tried.stderr).into_owned();
+                assert!(!tried.status.success() && said.contains("busy"), "{words:?}: {said}");
+                assert!(!said.contains("log"), "{said}");
+                let now = done(at, &["zfs", "list", "-Hro", "name", "-t", "all", "tank"]);
+                assert_eq!(now, before, "{words:?}");
+            }
+        }
+    }
+    done(at, &["zfs", "set", "readonly=on", "tank/v"]);
+    let said = io("write -P 2 0 1M");
+    assert!(!said.contains("wrote 1048576"), "{said}");
+    assert!(io("read -P 1 0 1M").contains("read 1048576/1048576"));
+    done(at, &["zfs", "set", "readonly=off", "tank/v"]);
+    assert!(io("write -P 3 0 1M").contains("wrote 1048576"));
+    server.stop();
+    judge(at, "tank");
+}

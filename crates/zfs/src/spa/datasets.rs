@@ -78,6 +78,9 @@ pub(crate) use done;
 
 /// Datasets that somebody may have open.
 pub trait OpenDatasets {
+    /// Whether somebody uses one.
+    fn is_used(&self, dataset: u64) -> bool;
+
     /// Closes one, unless somebody uses it; says whether it is closed.
     fn close(&self, dataset: u64) -> bool;
 
@@ -89,6 +92,10 @@ pub trait OpenDatasets {
 pub struct NoneOpen;
 
 impl OpenDatasets for NoneOpen {
+    fn is_used(&self, _: u64) -> bool {
+        false
+    }
+
     fn close(&self, _: u64) -> bool {
         true
     }

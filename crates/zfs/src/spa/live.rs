@@ -211,6 +211,10 @@ impl OpenDataset {
 }
 
 impl OpenDatasets for Live {
+    fn is_used(&self, dataset: u64) -> bool {
+        self.open.borrow().get(&dataset).is_some_and(|open| !open.is_idle())
+    }
+
     fn close(&self, dataset: u64) -> bool {
         let mut open = self.open.borrow_mut();
         let is_idle = open.get(&dataset).is_none_or(OpenDataset::is_idle);

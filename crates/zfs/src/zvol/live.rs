@@ -24,6 +24,7 @@ use crate::spa::live::{Live, LiveError, set_number};
 use crate::zil::{IntentLog, Itx, Synchronous, What};
 use async_recursion::async_recursion as boxed;
 use rt::{Device, ExtentsFuture, Geometry, IoError, IoErrorKind, IoFuture, Op, Request, SgList};
+use std::cell::Cell;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -40,9 +41,27 @@ struct Inner {
     live: Rc<Live>,
     volume: Volume,
     dataset: u64,
-    copies: u64,
     log: Rc<IntentLog>,
+    settings: Cell<Settings>,
+}
+
+/// What properties say of how it is written.
+#[derive(Clone, Copy)]
+struct Settings {
+    /// As of so many [tasks](Live::tasks).
+    tasks: u64,
+    copies: u64,
     synchronous: Synchronous,
+    read_only: bool,
+}
+
+impl Settings {
+    fn of(node: &Node, tasks: u64) -> Settings {
+        let copies = set_number(node, "copies").unwrap_or(1).clamp(1, 3);
+        let synchronous = Synchronous::of(set_number(node, "sync"));
+        let read_only = set_number(node, "readonly").unwrap_or(0) != 0;
+        Settings { tasks, copies, synchronous, read_only }
+    }
 }
 
 impl LiveVolume {
@@ -54,11 +73,37 @@ impl LiveVolume {
     pub async fn open(live: &Rc<Live>, node: &Node) -> Result<LiveVolume, ZfsError> {
         let objset = live.objset(node).await?;
         let volume = Volume::open(&objset, &node.directory.name).await?;
-        let copies = set_number(node, "copies").unwrap_or(1).clamp(1, 3);
         let log = live.log_of(node).await?;
-        let synchronous = Synchronous::of(set_number(node, "sync"));
+        let settings = Cell::new(Settings::of(node, live.tasks()));
         let (live, dataset) = (Rc::clone(live), node.head.number);
-        Ok(LiveVolume(Rc::new(Inner { live, volume, dataset, copies, log, synchronous })))
+        Ok(LiveVolume(Rc::new(Inner { live, volume, dataset, log, settings })))
+    }
+
+    /// What properties say now, where that is known.
+    fn known_settings(&self) -> Option<Settings> {
+        let Inner { live, settings, .. } = &*self.0;
+        Some(settings.get()).filter(|known| known.tasks == live.tasks())
+    }
+
+    /// What properties say now: they count from the moment on at which they are set.
+    async fn settings(&self) -> Result<Settings, IoErrorKind> {
+        if let Some(known) = self.known_settings() {
+            return Ok(known);
+        }
+        let Inner { live, dataset, settings, .. } = &*self.0;
+        let tasks = live.tasks();
+        let look = async {
+            let catalog = live.spa().catalog(0).await?;
+            let name = catalog.dataset_name(*dataset).await?;
+            catalog.find(&name).await
+        };
+        // What can't be looked up goes on as it was.
+        let known = match look.await.map_err(|error| kind_of(&error))? {
+            Some(node) => Settings::of(&node, tasks),
+            None => Settings { tasks, ..settings.get() },
+        };
+        settings.set(known);
+        Ok(known)
     }
 
     /// The volume, as it is read.
@@ -72,7 +117,7 @@ impl LiveVolume {
     /// The pool is not written any more.
     #[boxed(?Send)]
     pub async fn make_durable(&self) -> Result<(), IoErrorKind> {
-        if self.0.synchronous == Synchronous::Never {
+        if self.0.settings.get().synchronous == Synchronous::Never {
             return Ok(());
         }
         let done = self.0.live.commit(self.0.dataset, Some(DATA)).await;
@@ -80,8 +125,8 @@ impl LiveVolume {
     }
 
     async fn check_room(&self, bytes: u64) -> Result<(), IoErrorKind> {
-        let Inner { live, dataset, copies, .. } = &*self.0;
-        match live.has_room(*dataset, bytes, *copies).await {
+        let Inner { live, dataset, settings, .. } = &*self.0;
+        match live.has_room(*dataset, bytes, settings.get().copies).await {
             Ok(Room::Enough) => Ok(()),
             Ok(Room::PoolFull | Room::QuotaReached) => Err(IoErrorKind::NoSpace),
             Err(error) => Err(stopped(&error)),
@@ -120,9 +165,11 @@ impl LiveVolume {
 
     /// Writes without waiting; says whether that was possible.
     fn write_now(&self, at: u64, bytes: &SgList) -> bool {
-        let Inner { live, volume, dataset, copies, synchronous, .. } = &*self.0;
-        *synchronous != Synchronous::Always
-            && live.has_room_now(*dataset, bytes.len() as u64, *copies)
+        let Inner { live, volume, dataset, .. } = &*self.0;
+        let Some(settings) = self.known_settings() else { return false };
+        settings.synchronous != Synchronous::Always
+            && !settings.read_only
+            && live.has_room_now(*dataset, bytes.len() as u64, settings.copies)
             && volume.objset.change_now(|tx| self.put(tx, at, bytes)).is_some()
     }
 
@@ -166,12 +213,16 @@ impl LiveVolume {
     }
 
     async fn carry_out(&self, op: Op, at: u64, len: u64) -> Result<(), IoErrorKind> {
+        let settings = self.settings().await?;
+        if settings.read_only && !matches!(op, Op::Flush) {
+            return Err(IoErrorKind::ReadOnly);
+        }
         match op {
             Op::Write { data, fua } => {
                 self.write(at, &data).await?;
                 // A reference to it would make a copy of each change to come.
                 drop(data);
-                let is_durable = fua || self.0.synchronous == Synchronous::Always;
+                let is_durable = fua || settings.synchronous == Synchronous::Always;
                 if is_durable && !planted::is(Bug::FuaNotDurable) {
                     self.make_durable().await
                 } else {

@@ -174,6 +174,7 @@ fn snapshots(
     if !args.with_clones {
         check(&changed, args.defer, &steps, &names)?;
     }
+    refuse_served(&changed, &steps, &names)?;
     unmount(args, &changed, &steps)?;
     let failed = changed.carry_out(&steps)?;
     finish(changed, &failed, &names)
@@ -282,9 +283,30 @@ fn dataset(args: &DestroyArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     if args.dry_run {
         return Ok(());
     }
+    refuse_served(&changed, &steps, &names)?;
     unmount(args, &changed, &steps)?;
     let failed = changed.carry_out(&steps)?;
     finish(changed, &failed, &names)
+}
+
+/// A volume that is served stays, and so does all that was to go with it.
+fn refuse_served(changed: &Changed, steps: &[Step], names: &[String]) -> Result<(), Failure> {
+    if !changed.pool.stays_open() {
+        return Ok(());
+    }
+    let datasets: Vec<Option<u64>> = steps.iter().map(Step::destroyed).collect();
+    let served = changed.pool.task(async move |tasks| {
+        let mut served = Vec::new();
+        for (n, dataset) in datasets.into_iter().enumerate() {
+            if let Some(dataset) = dataset
+                && tasks.is_served(dataset).await?
+            {
+                served.push((n, TaskError::Busy));
+            }
+        }
+        Ok(Ok(served))
+    })?;
+    tell_failed(&served.map_err(Failure::failed)?, names)
 }
 
 /// What is to go is mounted nowhere any more; before the first goes, so that all stays where one can't be unmounted.

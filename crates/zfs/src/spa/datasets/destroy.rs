@@ -28,6 +28,7 @@ use async_recursion::async_recursion as boxed;
 use stdx::planted::{self, Bug};
 use zfs_format::dsl::dataset::{DslDataset, flags};
 use zfs_format::dsl::dir::DslDir;
+use zfs_format::objset::ObjsetKind;
 use zfs_format::pool_directory;
 use zfs_store::Tree;
 
@@ -304,8 +305,23 @@ impl Tasks<'_> {
         self.check_log(&object).await
     }
 
-    /// A dataset has no log that somebody would have to replay.
+    /// Whether somebody uses a volume: who does so is not told to let go of it, as those are who use a file system.
+    ///
+    /// # Errors
+    /// What it is can't be had.
+    pub async fn is_served(&self, dataset: u64) -> Result<bool, ZfsError> {
+        if !self.open.is_used(dataset) {
+            return Ok(false);
+        }
+        let (object, _) = self.dataset(dataset).await?;
+        Ok(self.open_objset(&object).await?.root().kind == ObjsetKind::Volume)
+    }
+
+    /// A dataset has no log that somebody would have to replay, or writes.
     pub(super) async fn check_log(&self, dataset: &Dnode) -> Done<()> {
+        if self.open.is_used(dataset.number()) {
+            return Ok(Err(TaskError::Busy));
+        }
         let root = self.open_objset(dataset).await?.root();
         Ok(if root.zil.log.is_hole() { Ok(()) } else { Err(TaskError::Log) })
     }
