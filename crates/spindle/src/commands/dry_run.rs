@@ -28,11 +28,15 @@ impl DryRunArgs {
         self.refuse(not_tried)?;
         attach::context::dry_run();
         let done = command();
-        let most = match &done {
-            Ok(()) => String::new(),
-            Err(_) => format!("; it keeps {COVER_BYTES_MAX} of changes in memory at the most"),
+        // Of the devices below nobody asks for space here.
+        let is_full = |failure: &Failure| failure.message.contains("no space left");
+        let full = match done.as_ref().is_err_and(is_full) {
+            false => String::new(),
+            true => format!(
+                "; it keeps {COVER_BYTES_MAX} of changes in memory at the most, and what came of it says nothing of the command in earnest"
+            ),
         };
-        say(&format!("note: a dry run: the devices are as they were{most}"));
+        say(&format!("note: a dry run: the devices are as they were{full}"));
         done
     }
 
