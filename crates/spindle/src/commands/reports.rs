@@ -1,6 +1,6 @@
 //! What becomes of results: a report in a folder, a text on the terminal; and the wish to end before there are any.
 
-use crate::output::Failure;
+use crate::output::{Failure, say};
 use crate::signals::INTERRUPTED;
 use lab::output::write_results;
 use lab::report::{self, TextOptions};
@@ -8,15 +8,25 @@ use lab::results::Results;
 use lab::target::StopFlag;
 use std::io::IsTerminal;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
-/// The first Ctrl-C asks the run to end; a second one ends the program.
+/// Signals that lie no further apart are one wish: a terminal and a program that started this one may both send it.
+const ONE_WISH: Duration = Duration::from_millis(500);
+
+/// The first Ctrl-C asks the run to end; a second one, later, ends the program, and says so.
 pub(super) fn raise_on_interrupt(stop: &StopFlag) -> Result<(), Failure> {
     let stop = stop.clone();
-    ctrlc::set_handler(move || {
-        if stop.is_raised() {
+    let mut told: Option<Instant> = None;
+    ctrlc::set_handler(move || match told {
+        None => {
+            told = Some(Instant::now());
+            stop.raise();
+        }
+        Some(first) if first.elapsed() < ONE_WISH => {}
+        Some(_) => {
+            say("spindle: interrupted twice: ended at once, without what was under way, and what it wrote is left as it is");
             std::process::exit(INTERRUPTED);
         }
-        stop.raise();
     })
     .map_err(|error| Failure::failed(format!("listening for Ctrl-C: {error}")))
 }
