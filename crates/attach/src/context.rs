@@ -151,8 +151,9 @@ impl Context {
         };
         (!shown.is_empty()).then(|| {
             format!(
-                "{}{more}: permission denied, so what lies there is not known: run it as root (sudo), or as somebody whom the mode lets in",
-                shown.join(", ")
+                "{}{more}: permission denied, so what lies there is not known{}",
+                shown.join(", "),
+                host::mend_of_denied()
             )
         })
     }

@@ -472,9 +472,7 @@ impl Error {
 
 fn mend_of_folder(error: &io::Error) -> &'static str {
     match error.kind() {
-        io::ErrorKind::PermissionDenied => {
-            "; run it as root (sudo), or as somebody whom its mode lets in"
-        }
+        io::ErrorKind::PermissionDenied => host::mend_of_denied(),
         _ => "",
     }
 }

@@ -143,10 +143,18 @@ impl OpenError {
 /// What can be done about an error of the system.
 fn mend_of(error: &io::Error) -> &'static str {
     match error.kind() {
-        io::ErrorKind::PermissionDenied => {
-            "; run it as root (sudo), or as somebody whom its mode lets in"
-        }
+        io::ErrorKind::PermissionDenied => mend_of_denied(),
         _ => "",
+    }
+}
+
+/// What can be done where permission is denied: whom the mode lets in is nothing to root.
+pub fn mend_of_denied() -> &'static str {
+    match rustix::process::geteuid().is_root() {
+        true => {
+            "; not even root may: it may be immutable (lsattr shows it), or held back by the file system or by a policy"
+        }
+        false => "; run it as root (sudo), or as somebody whom its mode lets in",
     }
 }
 

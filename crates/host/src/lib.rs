@@ -58,7 +58,7 @@ pub mod uring;
 
 pub use cached::forget_cached;
 pub use clock::{CalendarClock, Clock};
-pub use file::{FileDevice, FileOptions, OpenError};
+pub use file::{FileDevice, FileOptions, OpenError, mend_of_denied};
 pub use fuse::{FuseMount, MountDirectory, MountError, Use};
 pub use identity::Identity;
 pub use probe::{Content, ProbeError};

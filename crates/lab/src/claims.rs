@@ -17,7 +17,10 @@
 //! 6. *Rising* and *falling* along a list: each is *above* or *below* the one before it.
 //! 7. Of several checks, all must hold.
 //!
-//! A claim that does not hold stays red. Its explanation and its suspect are the study's, and are shown only
+//! 8. A check that does not hold *may* hold where the figures don't rule it out: their interval lies on both sides of the
+//!    bound. A claim of which each check holds or may is *not sure*, which is no failure.
+//!
+//! A claim that does not hold, nor may, stays red. Its explanation and its suspect are the study's, and are shown only
 //! then. A conjecture, and a claim that a parameter was taken from, is held against the figures like any
 //! other and not counted ([`Claim::uncounted`]).
 
@@ -40,7 +43,12 @@ pub struct Measured<'a> {
 struct Finding {
     measured: String,
     holds: bool,
+    /// Whether the figures, as uncertain as they are, leave room for it.
+    may: bool,
 }
+
+/// One cell of a finding: its name, its figure, that in words, whether it holds, and whether it may.
+type Part<'a> = (&'a str, f64, String, bool, bool);
 
 /// What this run says of each claim.
 pub fn evaluate(claims: &[Claim], cells: &[Measured<'_>], confidence: f64) -> Vec<ClaimResult> {
@@ -50,6 +58,7 @@ pub fn evaluate(claims: &[Claim], cells: &[Measured<'_>], confidence: f64) -> Ve
 fn result(claim: &Claim, cells: &[Measured<'_>], confidence: f64) -> ClaimResult {
     let finding = find_all(&claim.checks, cells, confidence);
     let missed = !finding.holds;
+    let unsure = missed && finding.may;
     ClaimResult {
         id: claim.id.clone(),
         text: claim.text.clone(),
@@ -57,11 +66,12 @@ fn result(claim: &Claim, cells: &[Measured<'_>], confidence: f64) -> ClaimResult
         published: claim.published.clone(),
         measured: finding.measured,
         reproduced: finding.holds,
-        explanation: claim.explanation.clone().filter(|_| missed),
+        unsure,
+        explanation: claim.explanation.clone().filter(|_| missed && !unsure),
         kind: claim.kind.word().to_owned(),
         uncounted: claim.uncounted(),
         tolerance: tolerance(claim),
-        suspect: claim.suspect.as_ref().filter(|_| missed).map(suspect_parameter),
+        suspect: claim.suspect.as_ref().filter(|_| missed && !unsure).map(suspect_parameter),
     }
 }
 
@@ -88,20 +98,24 @@ fn tolerance(claim: &Claim) -> Option<String> {
 /// What is said of all checks of a claim together.
 fn find_all(checks: &[Check], cells: &[Measured<'_>], confidence: f64) -> Finding {
     let found = |check| {
-        find(check, cells, confidence).unwrap_or_else(|why| Finding { measured: why, holds: false })
+        let none = |why| Finding { measured: why, holds: false, may: false };
+        find(check, cells, confidence).unwrap_or_else(none)
     };
     let findings: Vec<Finding> = checks.iter().map(found).collect();
     if findings.is_empty() {
-        return Finding { measured: "nothing to hold it against".to_owned(), holds: false };
+        let measured = "nothing to hold it against".to_owned();
+        return Finding { measured, holds: false, may: false };
     }
     let holds = findings.iter().all(|finding| finding.holds);
+    let may = findings.iter().all(|finding| finding.may);
     // Of several, those that do not hold are marked, so that one needn't guess.
     let several = findings.len() > 1;
     let text = |finding: Finding| match several && !finding.holds && !holds {
+        true if finding.may => format!("{} ?", finding.measured),
         true => format!("{} ✗", finding.measured),
         false => finding.measured,
     };
-    Finding { measured: findings.into_iter().map(text).collect::<Vec<_>>().join("; "), holds }
+    Finding { measured: findings.into_iter().map(text).collect::<Vec<_>>().join("; "), holds, may }
 }
 
 /// The figures of a cell, or why there are none.
@@ -176,8 +190,9 @@ fn against_value(
     for measured in of {
         let figure = figure(measured, &check.metric)?;
         let holds = if above { figure.ci_low > value } else { figure.ci_high < value };
+        let may = if above { figure.ci_high > value } else { figure.ci_low < value };
         let text = quantity_with_interval(&check.metric, figure, confidence);
-        found.push((measured.cell.id.as_str(), figure.mean, text, holds));
+        found.push((measured.cell.id.as_str(), figure.mean, text, holds, may));
     }
     Ok(all_hold(&found, |value| quantity(&check.metric, value)))
 }
@@ -220,7 +235,7 @@ fn along(
 ) -> Result<Finding, String> {
     let above = check.relation != Relation::Below;
     let mut texts = Vec::new();
-    let mut holds = true;
+    let (mut holds, mut may) = (true, true);
     for (before, step) in steps.iter().zip(steps.iter().skip(1)) {
         let here: Vec<_> =
             of.iter().copied().filter(|measured| step.matches(measured.spec)).collect();
@@ -229,11 +244,16 @@ fn along(
         }
         let pairs = pairs(check, here, before, cells)?;
         let finding = ordered_cells(&pairs, 1.0, above, confidence);
-        let mark = if finding.holds { "" } else { " ✗" };
+        let mark = match (finding.holds, finding.may) {
+            (true, _) => "",
+            (false, true) => " ?",
+            (false, false) => " ✗",
+        };
         texts.push(format!("{} to {}: {}{mark}", before.values(), step.values(), finding.measured));
         holds &= finding.holds;
+        may &= finding.may;
     }
-    Ok(Finding { measured: texts.join(", "), holds })
+    Ok(Finding { measured: texts.join(", "), holds, may })
 }
 
 /// Whether the repeats of each cell agree.
@@ -250,16 +270,22 @@ fn repeatable(check: &Check, of: &[&Measured<'_>], confidence: f64) -> Result<Fi
         let half = (figure.ci_high - figure.ci_low) / 2.0;
         let text = quantity_with_interval(&check.metric, figure, confidence);
         let share = half / figure.mean.abs();
-        found.push((measured.cell.id.as_str(), share, text, share <= tolerance));
+        found.push((
+            measured.cell.id.as_str(),
+            share,
+            text,
+            share <= tolerance,
+            share <= tolerance,
+        ));
     }
     Ok(all_hold(&found, |share| format!("± {:.1} %", share * 100.0)))
 }
 
 /// Every cell's own finding as one: all must hold.
-fn all_hold(found: &[(&str, f64, String, bool)], show: impl Fn(f64) -> String) -> Finding {
-    let failing: Vec<&(&str, f64, String, bool)> = found.iter().filter(|one| !one.3).collect();
+fn all_hold(found: &[Part<'_>], show: impl Fn(f64) -> String) -> Finding {
+    let failing: Vec<&Part<'_>> = found.iter().filter(|one| !one.3).collect();
     let measured = match found {
-        [(_, _, text, _)] => text.clone(),
+        [(_, _, text, ..)] => text.clone(),
         several => {
             let values = several.iter().map(|one| one.1);
             let smallest = values.clone().fold(f64::INFINITY, f64::min);
@@ -267,14 +293,15 @@ fn all_hold(found: &[(&str, f64, String, bool)], show: impl Fn(f64) -> String) -
             let range = format!("{} to {} in {} cells", show(smallest), show(largest), found.len());
             match failing.first() {
                 None => range,
-                Some((id, _, text, _)) => format!(
+                Some((id, _, text, ..)) => format!(
                     "{range}; it does not hold in {} of them, as in {id}: {text}",
                     failing.len()
                 ),
             }
         }
     };
-    Finding { measured, holds: failing.is_empty() }
+    let may = found.iter().all(|one| one.4);
+    Finding { measured, holds: failing.is_empty(), may }
 }
 
 fn about_value(
@@ -300,8 +327,9 @@ fn about_value(
         if value == 0.0 { String::new() } else { format!(", {}", signed(mean / value - 1.0)) };
     let within = (mean - value).abs() <= band;
     let precise = half <= band;
-    let doubt = if within && !precise { "; too uncertain to tell: run more repeats" } else { "" };
-    Ok(Finding { measured: format!("{text}{off}{doubt}"), holds: within && precise })
+    let may = (mean - value).abs() <= band + half;
+    let doubt = if may && !precise { "; too uncertain to tell: run more repeats" } else { "" };
+    Ok(Finding { measured: format!("{text}{off}{doubt}"), holds: within && precise, may })
 }
 
 /// A ratio of means with its interval, from Welch's interval of `a − ratio × b`, which to first
@@ -338,7 +366,13 @@ fn ordered_cells(pairs: &[Pair<'_>], factor: f64, above: bool, confidence: f64) 
             None => a.mean < factor * b.mean,
         };
         let (ratio, half) = ratio(a, b, confidence);
-        found.push((*id, ratio, ratio_text(ratio, half, confidence), holds));
+        // Of one repeat each, nothing tells how uncertain they are.
+        let may = match stats::welch(&a.samples, &scaled, confidence) {
+            Some(test) if above => test.interval.high > 0.0,
+            Some(test) => test.interval.low < 0.0,
+            None => holds,
+        };
+        found.push((*id, ratio, ratio_text(ratio, half, confidence), holds, may));
     }
     all_hold(&found, |ratio| format!("{} ×", figures(ratio)))
 }
@@ -356,8 +390,9 @@ fn about_cells(pairs: &[Pair<'_>], factor: f64, tolerance: f64, confidence: f64)
         several => format!("{} ×, mean of {} cells", figures(mean), several.len()),
     };
     let (within, precise) = ((mean - factor).abs() <= band, half <= band);
-    let doubt = if within && !precise { "; too uncertain to tell: run more repeats" } else { "" };
-    Finding { measured: format!("{text}{doubt}"), holds: within && precise }
+    let may = (mean - factor).abs() <= band + half;
+    let doubt = if may && !precise { "; too uncertain to tell: run more repeats" } else { "" };
+    Finding { measured: format!("{text}{doubt}"), holds: within && precise, may }
 }
 
 /// `+3.2 %`, `−12 %`.

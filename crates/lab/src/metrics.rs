@@ -90,9 +90,12 @@ pub fn better(metric: &str) -> Better {
 }
 
 /// The metric that a cell is judged by where nobody says which: how long an operation took, else
-/// the throughput, else the I/Os a second, else whatever there is.
+/// the throughput, else the I/Os a second, else whatever there is. Of random I/O it is the I/Os a second.
 pub fn main_metric(cell: &Cell) -> Option<&str> {
-    ["ops_per_s", "duration_s", "throughput_mb_s", "iops"]
+    let is_random = cell.parameters.contains_key("read_share");
+    let by_throughput = ["ops_per_s", "duration_s", "throughput_mb_s", "iops"];
+    let by_ios = ["ops_per_s", "duration_s", "iops", "throughput_mb_s"];
+    if is_random { by_ios } else { by_throughput }
         .into_iter()
         .find(|name| cell.metrics.contains_key(*name))
         .or_else(|| cell.metrics.keys().next().map(String::as_str))

@@ -292,6 +292,10 @@ pub struct ClaimResult {
     pub measured: String,
     /// Whether the statement holds here.
     pub reproduced: bool,
+    /// It does not hold here, and does not fail either: the figures agree with it, or may, and are too few or too uncertain
+    /// to tell.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unsure: bool,
     /// Why not, in words, where the study explains a claim that does not hold.
     pub explanation: Option<String>,
     /// `quantity`, `direction`, `ratio` or `conjecture`; empty in results of Spindle before 0.3.

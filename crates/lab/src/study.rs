@@ -27,7 +27,7 @@ pub use cell::CellSpec;
 pub use check::{Against, Check, Relation, Take};
 pub use claim::{Claim, ClaimKind, Per, Suspect, Use, VerdictRules};
 pub use definition::{LAYOUT, Study};
-pub use error::{Problem, StudyError};
+pub use error::{Problem, StudyError, suggest};
 pub use factor::{Factor, Level};
 pub use reader::size_text;
 pub use selector::Selector;
@@ -42,7 +42,7 @@ pub use workload::{
 use crate::design;
 use crate::stats::IntervalMethod;
 use crate::steady::SteadyRules;
-use error::{Fault, Path, Problem as P, suggest};
+use error::{Fault, Path, Problem as P};
 use reader::{Reader, check_name};
 use std::collections::BTreeMap;
 use std::io::Read;

@@ -20,8 +20,8 @@ use crate::results::{ProgressPoint, RoundPoint};
 use crate::steady::SteadyRules;
 use hdrhistogram::Histogram;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// Something that cells can be run on.
 pub trait Target: Sync {
@@ -134,8 +134,21 @@ pub enum TargetError {
 /// Tells everyone who holds it to stop: raised on Ctrl-C, or when the run can't go on.
 #[derive(Clone, Debug, Default)]
 pub struct StopFlag {
-    own: Arc<AtomicBool>,
-    above: Option<Arc<AtomicBool>>,
+    own: Arc<Raised>,
+    above: Option<Arc<Raised>>,
+}
+
+/// A flag, and those that are raised with it.
+#[derive(Debug, Default)]
+struct Raised {
+    flag: Arc<AtomicBool>,
+    below: Mutex<Vec<Weak<AtomicBool>>>,
+}
+
+impl Raised {
+    fn below(&self) -> MutexGuard<'_, Vec<Weak<AtomicBool>>> {
+        self.below.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl StopFlag {
@@ -146,25 +159,35 @@ impl StopFlag {
 
     /// Raises it for everyone who holds it or a flag below it.
     pub fn raise(&self) {
-        self.own.store(true, Ordering::Relaxed);
+        self.own.flag.store(true, Ordering::Relaxed);
+        for flag in self.own.below().iter().filter_map(Weak::upgrade) {
+            flag.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Whether to stop.
     pub fn is_raised(&self) -> bool {
-        let raised = |flag: &Arc<AtomicBool>| flag.load(Ordering::Relaxed);
+        let raised = |one: &Arc<Raised>| one.flag.load(Ordering::Relaxed);
         raised(&self.own) || self.above.as_ref().is_some_and(raised)
     }
 
-    /// The flag itself, for who knows nothing of targets: raising it raises this one.
+    /// The flag itself, for who knows nothing of targets: raising it raises this one, and it is raised with the one above.
     pub fn shared(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.own)
+        Arc::clone(&self.own.flag)
     }
 
     /// A flag that is raised with this one, and can be raised without raising this one. A flag has
     /// at most one above it: the child of a child stands beside it.
     pub(crate) fn below(&self) -> StopFlag {
         let above = self.above.as_ref().unwrap_or(&self.own).clone();
-        StopFlag { own: Arc::default(), above: Some(above) }
+        let own: Arc<Raised> = Arc::default();
+        let mut known = above.below();
+        known.retain(|flag| flag.strong_count() > 0);
+        known.push(Arc::downgrade(&own.flag));
+        drop(known);
+        // Who raised it meanwhile did not know of this one.
+        own.flag.store(above.flag.load(Ordering::Relaxed), Ordering::Relaxed);
+        StopFlag { own, above: Some(above) }
     }
 }
 
@@ -179,7 +202,10 @@ mod tests {
         below.raise();
         assert!(below.is_raised() && !above.is_raised());
         let below = above.below();
+        let shared = below.shared();
+        assert!(!shared.load(Ordering::Relaxed));
         above.clone().raise();
-        assert!(below.is_raised());
+        assert!(below.is_raised() && shared.load(Ordering::Relaxed), "whoever looks at it");
+        assert!(above.below().shared().load(Ordering::Relaxed), "from its begin");
     }
 }

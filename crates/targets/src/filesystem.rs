@@ -20,8 +20,6 @@ use rt::filter::CountedTree;
 use rt::{Buf, FileTree, FileVolume, OpenHow, Request, Rt, TreeError};
 use std::path::Path;
 use std::rc::Rc;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use stdx::{ByteCount, Offset, Prng};
 use workload::content::{Content, ContentSpec, Form};
@@ -160,9 +158,8 @@ pub async fn run(
     let content = ContentSpec { form: Form::Words, ..tool.content() };
     let tree = Rc::new(CountedTree::new(filesystem));
     let crew = Rc::new(OneRuntime::new(rt.clone(), Rc::clone(&tree) as _));
-    let raised = Arc::new(AtomicBool::new(false));
     let begin = Mark::take(&rt, &volume.disks, volume.host.as_deref());
-    let outcome = tool.run(crew, Content::new(content, plan.seed), plan.seed, raised).await;
+    let outcome = tool.run(crew, Content::new(content, plan.seed), plan.seed, stop.shared()).await;
     let end = Mark::take(&rt, &volume.disks, volume.host.as_deref());
     if stop.is_raised() {
         return Err(TargetError::Interrupted);

@@ -212,9 +212,7 @@ impl Layout {
     /// # Errors
     /// Names the key and the mend.
     pub fn read(table: toml::Table) -> Result<Layout, LayoutError> {
-        let layout: Layout = table
-            .try_into()
-            .map_err(|error: toml::de::Error| LayoutError::Table(one_line(&error)))?;
+        let layout: Layout = super::table::read(table).map_err(LayoutError::Table)?;
         layout.check(1)?;
         Ok(layout)
     }
@@ -285,11 +283,6 @@ impl Layout {
         let each = self.of.as_ref().map_or(1, |of| of.disks_in_all());
         u64::from(self.members()) * each
     }
-}
-
-/// The first line of a TOML error; the rest shows the place in a file that we were not given.
-pub fn one_line(error: &toml::de::Error) -> String {
-    error.message().lines().next().unwrap_or("unreadable").to_owned()
 }
 
 #[cfg(test)]

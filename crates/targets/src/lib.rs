@@ -39,6 +39,7 @@ mod real;
 mod served;
 mod simulated;
 pub mod surroundings;
+mod table;
 pub mod this_machine;
 mod tickets;
 mod tools;

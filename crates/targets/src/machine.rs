@@ -1,6 +1,7 @@
 //! What the `[machine]` table of a study says, and what a cell's factors make of it.
 
-use super::layout::{Layout, one_line};
+use super::layout::Layout;
+use super::table;
 use host::ReactorKind;
 use lab::design::CellSpec;
 use lab::study::{LAYOUT, Level, Study, Workload};
@@ -248,7 +249,7 @@ impl Machine {
         let no_kind = || "write kind = \"simulated\" or kind = \"host\"".to_owned();
         match kind.as_ref().and_then(Value::as_str).ok_or_else(no_kind)? {
             "simulated" => {
-                let machine: SimulatedMachine = table.try_into().map_err(|e| one_line(&e))?;
+                let machine: SimulatedMachine = table::read(table)?;
                 if machine.disks == 0 {
                     return Err("disks = 0: give it one at least".to_owned());
                 }
@@ -275,7 +276,7 @@ impl Machine {
                 Ok(Machine::Simulated(machine))
             }
             "host" => {
-                let machine: HostMachine = table.try_into().map_err(|e| one_line(&e))?;
+                let machine: HostMachine = table::read(table)?;
                 check_price(machine.disk_price)?;
                 if machine.directory.is_some() != machine.devices.is_empty() {
                     return Err("give it either `directory` or `devices`".to_owned());

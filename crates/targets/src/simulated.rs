@@ -103,7 +103,7 @@ fn among_drives(error: sim::ProfileError, wanted: &str) -> sim::ProfileError {
     let begin: Vec<&str> =
         drives.iter().filter(|name| name.starts_with(&wanted)).copied().collect();
     let hint = match begin.as_slice() {
-        [] => format!("; the drives are {}", drives.join(", ")),
+        [] => format!("; {}", lab::study::suggest(&wanted, drives)),
         [one] => format!("; did you mean '{one}'?"),
         some => format!("; those that begin so are {}", some.join(", ")),
     };

@@ -168,7 +168,7 @@ impl filebench::Console for Quiet {
 
 /// A table as a tool's settings.
 fn settings<T: DeserializeOwned>(table: Table) -> Result<T, ToolError> {
-    table.try_into().map_err(|error| ToolError(super::layout::one_line(&error)))
+    super::table::read(table).map_err(ToolError)
 }
 
 /// A span of time as a study writes it.

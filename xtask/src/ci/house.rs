@@ -44,7 +44,7 @@ const ARROWS: &[Arrow] = &[
         &["sim", "fixtures", "export", "host", "md"],
     ),
     ("export", &["stdx", "codec", "rt"], &["sim", "host"]),
-    ("inplace", &["stdx", "codec", "rt"], &["sim"]),
+    ("inplace", &["stdx", "codec", "rt"], &["sim", "fixtures"]),
     ("workload", &["stdx", "codec", "rt"], &["sim"]),
     ("filebench", &["stdx", "codec", "rt", "workload"], &["sim"]),
     ("fio", &["stdx", "codec", "rt", "workload"], &["sim"]),

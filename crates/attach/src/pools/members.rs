@@ -354,6 +354,14 @@ impl NewMembers {
         let making = async move { create::create(&rt, new, &devices, &fresh).await };
         let made = self.context.runtime().block_on(making)?;
         made.map_err(|error| Error::NotCreated { name, error: Box::new(error) })?;
+        self.leave()
+    }
+
+    /// Lets go of what they lie on.
+    ///
+    /// # Errors
+    /// A set below can't be stopped.
+    pub fn leave(&self) -> Result<(), Error> {
         self.disks.as_ref().map_or(Ok(()), Disks::stop)
     }
 }

@@ -4,6 +4,7 @@
 
 use crate::world;
 
+use fixtures::extent::by_extent;
 use inplace::{FileSystem, MountOptions, Settings};
 use proptest::prelude::*;
 use rt::{Buf, FileRef, FileTree, MemoryTree, OpenHow, Request, Rt, TreeErrorKind};
@@ -187,7 +188,7 @@ fn play(settings: Settings, options: MountOptions, steps: Vec<Step>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: by_extent(8, 24), failure_persistence: None, ..ProptestConfig::default() })]
 
     /// The same operations on both give the same answers and the same bytes.
     #[test]

@@ -337,9 +337,10 @@ fn claims(claims: &[ClaimResult]) -> Markup {
                     }
                     tbody {
                         @for claim in claims {
-                            tr.held[claim.reproduced].broken[!claim.reproduced] {
+                            tr.held[claim.reproduced].broken[!claim.reproduced && !claim.unsure] {
                                 td.outcome {
                                     @if claim.reproduced { span { "✓ Reproduced" } }
+                                    @else if claim.unsure { span { "? Not sure" } }
                                     @else { span { "✗ Not reproduced" } }
                                 }
                                 td {

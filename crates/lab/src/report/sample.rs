@@ -361,6 +361,7 @@ pub fn awkward() -> Results {
         published: MARKUP.into(),
         measured: MARKUP.into(),
         reproduced: false,
+        unsure: false,
         explanation: Some(MARKUP.into()),
         kind: MARKUP.into(),
         uncounted: Some(MARKUP.into()),

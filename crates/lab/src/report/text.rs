@@ -381,10 +381,12 @@ impl Page {
             format!("Claims: {} of {} reproduced{}", count.held, count.counted, count.more());
         self.prose(Style::Strong, "", &heading);
         for claim in &results.claims {
-            match claim.reproduced {
-                true => self.prose(Style::Good, "  ", &format!("✓ {}", claim.text)),
-                false => self.prose(Style::Bad, "  ", &format!("✗ Not reproduced: {}", claim.text)),
-            }
+            let (style, text) = match (claim.reproduced, claim.unsure) {
+                (true, _) => (Style::Good, format!("✓ {}", claim.text)),
+                (false, true) => (Style::Plain, format!("? Not sure: {}", claim.text)),
+                (false, false) => (Style::Bad, format!("✗ Not reproduced: {}", claim.text)),
+            };
+            self.prose(style, "  ", &text);
             let measured = format!("found {} · published {}", claim.measured, claim.published);
             self.prose(Style::Plain, "    ", &measured);
             let tolerance = claim.tolerance.iter().map(|near| format!(" · within {near}"));

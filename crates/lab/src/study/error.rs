@@ -164,7 +164,7 @@ impl Fault {
 const NAMES_SHOWN_MAX: usize = 12;
 
 /// `did you mean 'repeats'?` where a known name is near, else the names that there are.
-pub(crate) fn suggest<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+pub fn suggest<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     let known: Vec<&str> = known.into_iter().collect();
     let near = known
         .iter()

@@ -5,13 +5,16 @@ use super::facts::Superblock;
 use crate::superblock::bad_blocks::{self, BadBlock};
 use crate::superblock::bitmap::{self, BitmapSuperblock, Bits};
 use crate::superblock::place::Version;
-use crate::superblock::v1::SuperblockV1;
+use crate::superblock::v1::{STRUCTURE, SuperblockV1};
 use crate::superblock::v090::SuperblockV090;
 use crate::superblock::{Features, FormatError, Problem, SECTOR, SUPERBLOCK_BYTES, Uuid};
 use async_recursion::async_recursion as boxed;
 use rt::{DeviceRef, Request};
 use std::collections::BTreeMap;
 use stdx::{ByteCount, Offset};
+
+/// Where the place of a superblock stands in one of format 1.
+const SUPER_OFFSET_AT: usize = 144;
 
 /// A device with a superblock.
 #[derive(Clone)]
@@ -123,6 +126,36 @@ pub async fn find_damaged(device: &DeviceRef) -> Result<Option<Damaged>, Assembl
     Ok(None)
 }
 
+/// Looks for what begins as a superblock and has a field that no set can have: which field, and what is wrong with it.
+///
+/// # Errors
+/// Where the device can't be read.
+#[boxed(?Send)]
+pub async fn find_impossible(device: &DeviceRef) -> Result<Option<FormatError>, AssembleError> {
+    for version in Version::ALL {
+        let Some(at) = version.place(device.geometry().capacity) else { continue };
+        let mut bytes = read(device, at, SUPERBLOCK_BYTES as u64, "a superblock").await?;
+        let mut decoded = decode(version, &bytes);
+        if let Err(FormatError { offset, problem: Problem::Sum { computed, .. }, .. }) = decoded {
+            bytes[offset..offset + size_of::<u32>()].copy_from_slice(&computed.to_le_bytes());
+            decoded = decode(version, &bytes);
+        }
+        let error = match decoded {
+            Ok(Superblock::V1(sb)) if sb.super_offset != at.bytes() / SECTOR => FormatError {
+                structure: STRUCTURE,
+                field: "super_offset",
+                offset: SUPER_OFFSET_AT,
+                problem: Problem::Value(sb.super_offset),
+            },
+            Ok(_) => continue,
+            Err(error) if error.is_absence() || is_whole_other_format(&error) => continue,
+            Err(error) => error,
+        };
+        return Ok(Some(error));
+    }
+    Ok(None)
+}
+
 fn decode(version: Version, bytes: &[u8]) -> Result<Superblock, FormatError> {
     match version {
         Version::V090 => SuperblockV090::decode(bytes).map(|sb| Superblock::V090(Box::new(sb))),
@@ -141,6 +174,11 @@ fn is_in_place(superblock: &Superblock, at: Offset) -> bool {
 /// The two formats have one magic: where one lies, the other is not damaged but absent.
 fn is_other_format(error: &FormatError) -> bool {
     error.field == "major_version" && matches!(error.problem, Problem::Range { .. })
+}
+
+/// The same where the other format's number stands, and not one of no format.
+fn is_whole_other_format(error: &FormatError) -> bool {
+    is_other_format(error) && matches!(error.problem, Problem::Range { found: 0 | 1, .. })
 }
 
 /// The sets that devices belong to, by UUID.

@@ -34,6 +34,6 @@ pub(crate) use agreement::is_same_shape;
 pub use choice::{Accepted, Choice, LeftOut, Why};
 pub use error::{AssembleError, Behind};
 pub use facts::{ReshapeFacts, Superblock, level_of};
-pub use found::{Damaged, Found, bad_blocks, bitmap, find, find_damaged, sets};
+pub use found::{Damaged, Found, bad_blocks, bitmap, find, find_damaged, find_impossible, sets};
 pub(crate) use freshest::{agree, agreed};
 pub(crate) use stale::EVENTS_OF_CUTS;

@@ -32,7 +32,7 @@ use stdx::ByteCount;
 use stdx::bytes::{FormatError, Problem, Reader, put};
 
 /// What errors call it.
-const STRUCTURE: &str = "md superblock 1.x";
+pub(crate) const STRUCTURE: &str = "md superblock 1.x";
 
 /// Where the roles begin.
 const ROLES_AT: usize = 256;

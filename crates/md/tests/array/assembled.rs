@@ -6,6 +6,7 @@
 
 use crate::fixtures::{folder, manifest, number};
 use ::fixtures::Disk;
+use ::fixtures::extent::some;
 use md::assemble::{self, AssembleError, Choice, Found, OpenArray, OpenOptions, Why};
 use md::superblock::bad_blocks::{self, BadBlock};
 use md::superblock::ppl::{Entry, Header, signature};
@@ -93,7 +94,8 @@ fn verify_third(part: usize) {
         .collect();
     names.sort_unstable();
     assert!(names.len() > 30, "the fixtures are there");
-    names.iter().skip(part).step_by(3).for_each(|name| verify(&folder, name));
+    let third = names.iter().skip(part).step_by(3);
+    some(third, 5).into_iter().for_each(|name| verify(&folder, name));
 }
 
 #[test]

@@ -7,6 +7,7 @@
 //! fixture, those too that were stopped in the middle of something.
 
 use ::fixtures::Disk;
+use ::fixtures::extent::some;
 use md::{Array, ArraySpec, Layout, Level, SyncPriority};
 use rt::{Device, Request};
 use serde_json::Value;
@@ -86,7 +87,7 @@ fn verify(folder: &Path, name: &str) {
 
 fn verify_all(names: &[&str]) {
     if let Some(folder) = folder() {
-        names.iter().for_each(|name| verify(&folder, name));
+        some(names, 2).into_iter().for_each(|name| verify(&folder, name));
     }
 }
 

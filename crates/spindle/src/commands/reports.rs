@@ -1,7 +1,7 @@
 //! What becomes of results: a report in a folder, a text on the terminal; and the wish to end before there are any.
 
-use crate::output::Failure;
-use crate::signals::INTERRUPTED;
+use crate::output::{Failure, say};
+use crate::signals::{INTERRUPTED, Wish, Wishes};
 use lab::output::write_results;
 use lab::report::{self, TextOptions};
 use lab::results::Results;
@@ -9,14 +9,17 @@ use lab::target::StopFlag;
 use std::io::IsTerminal;
 use std::path::Path;
 
-/// The first Ctrl-C asks the run to end; a second one ends the program.
+/// The first Ctrl-C asks the run to end; a second one, later, ends the program, and says so.
 pub(super) fn raise_on_interrupt(stop: &StopFlag) -> Result<(), Failure> {
     let stop = stop.clone();
-    ctrlc::set_handler(move || {
-        if stop.is_raised() {
+    let mut wishes = Wishes::default();
+    ctrlc::set_handler(move || match wishes.next() {
+        Wish::First => stop.raise(),
+        Wish::Same => {}
+        Wish::Again => {
+            say("spindle: interrupted twice: ended at once, without what was under way, and what it wrote is left as it is");
             std::process::exit(INTERRUPTED);
         }
-        stop.raise();
     })
     .map_err(|error| Failure::failed(format!("listening for Ctrl-C: {error}")))
 }

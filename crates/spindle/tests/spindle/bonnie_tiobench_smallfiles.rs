@@ -4,7 +4,8 @@
 //! that does not name what is refused.
 
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 fn lab(dir: &Path, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_spindle"))
@@ -151,4 +152,59 @@ fn a_run_that_ends_sooner_than_asked_for_says_why() {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{errors}");
     assert!(errors.contains("note: the run stopped early, after "), "{errors}");
+}
+
+fn started(dir: &Path, arguments: &[&str]) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_spindle"));
+    command.arg("lab").args(arguments).current_dir(dir).env_remove("SPINDLE_DEVICES");
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts")
+}
+
+/// Sends so many signals at once; what it said, and how long it took from there.
+fn interrupted(child: Child, times: usize) -> (Output, Duration) {
+    let id = child.id().to_string();
+    let begun = Instant::now();
+    for _ in 0..times {
+        assert!(Command::new("kill").args(["-INT", &id]).status().expect("kill").success());
+    }
+    (child.wait_with_output().expect("it ends"), begun.elapsed())
+}
+
+/// What could break: a probe that rests to its end, and one that two signals at once (a terminal's and a wrapper's) end before it
+/// has said or removed anything.
+#[test]
+fn a_probe_that_rests_hears_ctrl_c_at_once_however_often_it_is_sent() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let child = started(dir.path(), &["probe", "hdparm", "--dir", ".", "--size", "4m"]);
+    let made = dir.path().join("spindle-probe.tst");
+    let until = Instant::now() + Duration::from_secs(60);
+    while !made.metadata().is_ok_and(|made| made.len() == 4 << 20) {
+        assert!(Instant::now() < until, "it makes its file");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let (output, time) = interrupted(child, 2);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{errors}");
+    assert!(errors.contains("interrupted: there is no result"), "{errors}");
+    assert!(!made.exists(), "its file is removed");
+    assert!(time < Duration::from_millis(2500), "{time:?} of three seconds that it rests");
+}
+
+/// What could break: a tool in a simulation that looks at a flag which nobody raises.
+#[test]
+fn a_tool_on_a_simulated_file_system_hears_ctrl_c() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let study = "title = \"t\"\nquestion = \"q?\"\nrepeats = 1\n[machine]\nkind = \"simulated\"\n\
+         host = \"opteron-2008\"\ndisk = \"st3750640as\"\ndisks = 1\nfilesystem = \"xfs\"\n\
+         page_cache = \"64m\"\n[layouts.disk]\nlevel = \"disk\"\n[[factor]]\nname = \"layout\"\n\
+         levels = [\"disk\"]\n[[workload]]\nname = \"b\"\nkind = \"bonnie\"\nsize = \"200g\"\nfiles = \"0\"\n";
+    std::fs::write(dir.path().join("s.toml"), study).expect("written");
+    let mut child = started(dir.path(), &["run", "s.toml"]);
+    std::thread::sleep(Duration::from_millis(700));
+    assert!(child.try_wait().expect("it can be asked").is_none(), "its cell takes minutes");
+    let (output, time) = interrupted(child, 1);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{errors}");
+    assert!(errors.contains("interrupted after 0 of 1 runs"), "{errors}");
+    assert!(time < Duration::from_secs(15), "{time:?}");
 }

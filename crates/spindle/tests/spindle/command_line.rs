@@ -88,7 +88,19 @@ fn bad_input_is_answered_with_one_line_that_names_the_thing() {
             run(&|text| text.replace("kind = \"random\"", "kind = \"randon\"")),
             &["randon", "random"],
         ),
-        (run(&|text| text.replace("host = ", "hots = ")), &["hots"]),
+        (run(&|text| text.replace("host = ", "hots = ")), &["hots", "did you mean 'host'?"]),
+        (run(&|text| text.replace("st3750640as", "exosx20")), &["did you mean 'exos-x20'?"]),
+        (
+            run(&|text| {
+                text[..text.find("kind = \"random\"").expect("a kind")].to_owned()
+                    + "kind = \"bonnie\"\nfiles = 1\n"
+            }),
+            &["'files' is 1", "a text in quotation marks", "files = \"1\""],
+        ),
+        (
+            refusal(dir.path(), &["lab", "probe", "dd"], 2),
+            &["of= is missing", "if=/dev/urandom of=FILE bs=1M"],
+        ),
         (run(&|text| text.replace("\"simulated\"", "\"quantum\"")), &["quantum", "simulated"]),
         (run(&|text| text[..200].to_owned()), &["small.toml"]),
         (refusal(dir.path(), &["lab", "run", "none.toml"], 2), &["none.toml"]),
@@ -125,6 +137,12 @@ fn the_same_seed_gives_the_same_bytes_on_one_thread_and_on_four() {
     let output = spindle(dir.path(), &["lab", "compare", "one", "four"]);
     assert!(output.status.success());
     assert!(String::from_utf8_lossy(&output.stdout).contains("No difference"));
+    let output = spindle(dir.path(), &["lab", "compare", "one", "four", "--json"]);
+    let compared: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let compared = compared["comparisons"].as_array().expect("comparisons");
+    let main = compared.iter().filter(|one| one["main"] == true);
+    let main: Vec<&str> = main.filter_map(|one| one["metric"].as_str()).collect();
+    assert_eq!(main, ["iops"; 4], "random I/O is counted");
     let output = spindle(dir.path(), &["lab", "run", &study, "--out", "other", "--seed", "2"]);
     assert!(output.status.success());
     let read = |out| std::fs::read(dir.path().join(out).join("results.json")).expect("results");
@@ -179,7 +197,7 @@ fn a_run_that_is_interrupted_before_anything_is_done_leaves_nothing_and_says_so(
     let dir = temporary();
     // Hours of simulated time: it can't be over before the signal. A round that has begun is finished.
     let study = small(dir.path(), |text| {
-        text.replace("500ms", "12m").replace("rounds_max = 6", "rounds_max = 1000")
+        text.replace("500ms", "5m").replace("rounds_max = 6", "rounds_max = 1000")
     });
     let child = Command::new(env!("CARGO_BIN_EXE_spindle"))
         .args(["lab", "run", &study])

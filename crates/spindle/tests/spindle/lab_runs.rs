@@ -467,7 +467,7 @@ fn small_files_on_parity_are_written_back_in_batches() {
         .replace("raid5-8]\nlevel = \"raid5\"", "raid5-8]\nlevel = \"raid6\"")
         .replace(
             "kind = \"stream\"\nop = \"write\"",
-            &format!("kind = \"smallfiles\"\nfiles = {}\nsize = \"8k\"", by_extent(3000, 8000)),
+            &format!("kind = \"smallfiles\"\nfiles = {}\nsize = \"8k\"", by_extent(1500, 8000)),
         );
     std::fs::write(dir.path().join("s.toml"), text).expect("written");
     let results = json(&printed(dir.path(), &["lab", "run", "s.toml", "--format", "json"]));

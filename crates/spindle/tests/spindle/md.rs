@@ -4,7 +4,7 @@
 //! written to a member, a set that is not found by its name. The fixtures' texts were printed by mdadm 4.2 while the
 //! arrays ran; a few arrays were changed or stopped afterwards, so the fields that count moments differ there.
 
-use fixtures::extent::some;
+use fixtures::extent::{is_thorough, some};
 use fixtures::unpack;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -88,7 +88,7 @@ fn assert_same(name: &str, theirs: &str, ours: &str) {
 #[test]
 fn examine_and_detail_print_what_mdadm_printed() {
     let Some(folder) = fixtures::folder("md") else { return };
-    for name in names(&folder) {
+    for name in some(names(&folder), 14) {
         let images = unpack(&folder, &name);
         let printed =
             std::fs::read_to_string(folder.join(format!("{name}.d/examine.txt"))).expect("a text");
@@ -139,6 +139,7 @@ fn dump_writes_the_content_and_nothing_to_the_members() {
     let Some(folder) = fixtures::folder("md") else { return };
     let names = ["raid6-5-degraded-2", "raid5-4-recovery", "raid5-3-reshape-to-4", "raid0-3-zones"];
     let through_pipes = some(names, 1);
+    let names = if is_thorough() { names.to_vec() } else { through_pipes.clone() };
     for name in names {
         let images = unpack(&folder, name);
         let directory = images.path().to_str().expect("a path").to_owned();
@@ -286,10 +287,10 @@ fn what_is_wrong_is_named_in_one_line() {
     let path = disk.to_str().expect("a path");
     assert!(refusal(&["md", "examine", path], 1).contains("no md superblock"));
     assert!(refusal(&["md", "detail", "x"], 2).contains("-d DIR|FILE"));
-    // A superblock's beginning, and a wrong checksum.
+    // The beginning of a superblock, and nothing else of it.
     let mut bytes = vec![0; 1 << 20];
     bytes[4096..4104].copy_from_slice(&[0xfc, 0x4e, 0x2b, 0xa9, 1, 0, 0, 0]);
     std::fs::write(&disk, bytes).expect("written");
     let text = refusal(&["md", "examine", path], 1);
-    assert!(text.contains(path) && text.contains("sb_csum at byte 216"), "{text}");
+    assert!(text.contains(path) && text.contains("with an impossible raid_disks (0 "), "{text}");
 }

@@ -4,6 +4,7 @@
 //! it so, a message that does not name what was done. Most sets here were made by the real md.
 
 use crate::md::sha256;
+use fixtures::extent::some;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -84,7 +85,7 @@ fn sets_that_md_left_in_the_middle_of_something_are_assembled_to_the_end() {
         ("raid5-4-resync", "resynchronised"),
         ("raid5-4-recovery", "rebuilt slot"),
     ];
-    for (name, done) in left {
+    for (name, done) in some(left, 2) {
         let set = Set::unpacked(&fixtures, name);
         let before = set.content();
         let json = set.text(&["assemble", "--json", name]);
@@ -107,7 +108,8 @@ fn sets_that_md_left_in_the_middle_of_something_are_assembled_to_the_end() {
 #[test]
 fn a_member_is_failed_re_added_by_the_bitmap_replaced_and_removed_and_the_content_stays() {
     let Some(fixtures) = fixtures::folder("md") else { return };
-    for name in ["raid1-2-bitmap", "raid5-3-512k-bitmap", "raid6-6-512k-bitmap"] {
+    let names = ["raid1-2-bitmap", "raid5-3-512k-bitmap", "raid6-6-512k-bitmap"];
+    for name in some(names, 1) {
         let set = Set::unpacked(&fixtures, name);
         let (before, victim) = (set.content(), set.disk(1));
         assert!(set.text(&["fail", name, &victim]).contains("faulty"));
@@ -393,5 +395,29 @@ fn messages_name_a_set_by_its_name() {
     {
         let refused = set.refusal(arguments);
         assert!(refused.contains("set /dev/md/data: 2 of 3 members"), "{refused}");
+    }
+}
+
+/// What could break: a superblock with one damaged byte of which it is said that there is none, or only that its checksum is wrong.
+#[test]
+fn a_superblock_with_an_impossible_field_is_named_by_it() {
+    let set = Set { folder: tempfile::tempdir().expect("a folder"), name: "data".to_owned() };
+    let disks: Vec<String> = (0..3).map(|number| set.new_disk(number, 12 << 20)).collect();
+    let create = ["create", "data", "-l", "5", "-n", "3", "--assume-clean"];
+    set.text(&[&create[..], &disks.iter().map(String::as_str).collect::<Vec<_>>()].concat());
+    let whole = std::fs::read(&disks[0]).expect("read");
+    // Places within the superblock, which lies 4 KiB in.
+    for (at, byte, said) in [
+        (95, 0xff, "a superblock of md 1.x with an impossible raid_disks (4278190083 "),
+        (4, 0xfe, "a superblock of md 1.x with an impossible major_version (254 "),
+        (144, 9, "a superblock of md 1.x with an impossible super_offset (9 "),
+        (72, 9, "(a superblock of md with an impossible level (9))"),
+    ] {
+        let mut bytes = whole.clone();
+        bytes[4096 + at] = byte;
+        std::fs::write(&disks[0], bytes).expect("written");
+        let output = set.run(&["examine", &disks[0]]);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(1) && errors.contains(said), "{at}: {errors}");
     }
 }

@@ -109,7 +109,7 @@ fn a_full_link_is_named() {
 fn a_raid_controller_that_answers_from_its_cache_is_named() {
     let study = CLEAN.replace("write_cache = true\n", "controller = \"infortrend-2012\"\n");
     let study = study.replace("read_share = 0.7", "read_share = 1\nworking_set = \"1m\"");
-    let study = study.replace("round = \"2s\"", "round = \"1s\"");
+    let study = study.replace("round = \"2s\"", "round = \"300ms\"");
     finds("cached", "over a working set larger than the memory below", &study, &[]);
 }
 
@@ -120,7 +120,7 @@ fn buffered_files_smaller_than_memory_are_named() {
     let end = CLEAN.find("[layouts.set]").expect("a layout");
     let machine = "kind = \"host\"\ndirectory = \".\"\nfile_size = \"8m\"\ndirect = false\n";
     let study = format!("{}{machine}{}", &CLEAN[..start], &CLEAN[end..]);
-    let study = study.replace("partition_offset = \"1m\"\n", "").replace("\"2s\"", "\"100ms\"");
+    let study = study.replace("partition_offset = \"1m\"\n", "").replace("\"2s\"", "\"30ms\"");
     let (found, shown) = run(&study, &["repeats=3", "steady.rounds_max=5"]);
     assert!(found.iter().any(|id| id == "smaller-than-memory"), "{found:?}");
     assert!(shown.contains("over twice the memory"), "{shown}");

@@ -563,7 +563,7 @@ fn a_kill_in_the_midst_leaves_a_pool_on_raid_5_sets_whole() {
     for n in 0..40 {
         fs::write(at.join(format!("tree/{n}")), noise(n, 300_000)).expect("a file");
     }
-    for round in some(0..6_u64, 2) {
+    for round in some(0..6_u64, 1) {
         let target = format!("tank:tree{round}");
         let mut copy = program(at, &["zfs", "cp", "-r", "tree/.", &target]);
         let mut child =

@@ -7,8 +7,10 @@
 //! kernel's is in the oracle machine. Where one is missing its test says so and is skipped; `.ci/run`
 //! installs them.
 
+use crate::holding::{can_mount, soon};
 use crate::serving;
 
+use fixtures::extent::is_thorough;
 use serving::Serving;
 use std::fs;
 use std::os::unix::net::UnixStream;
@@ -413,6 +415,10 @@ fn oracle() -> Option<PathBuf> {
 
 #[test]
 fn the_linux_kernel_keeps_a_file_system_on_an_export() {
+    // To boot a machine takes longer than most of the other tests together.
+    if !is_thorough() {
+        return keeps_a_file_system_through_fuse();
+    }
     let Some(oracle) = oracle() else { return };
     let dir = temporary();
     let dir = dir.path();
@@ -441,4 +447,53 @@ fn the_linux_kernel_keeps_a_file_system_on_an_export() {
     let told = client(dir, oracle, &["--net", "--timeout", "240", "script"]);
     assert!(told.contains("the kernel is content"), "{told}");
     serving.stop();
+}
+
+/// The same file system, made, checked and discarded on an export that libnbd shows as a file: what the kernel's client does, but for
+/// the kernel.
+fn keeps_a_file_system_through_fuse() {
+    if !there(&["nbdfuse", "mkfs.ext4", "fsck.ext4", "debugfs", "umount"]) || !can_mount() {
+        return;
+    }
+    let dir = temporary();
+    let dir = dir.path();
+    image(&dir.join("disk"), 0, 64 << 20);
+    fs::create_dir_all(dir.join("tree")).expect("made");
+    let bytes = fixtures::noise(3, 4 << 20);
+    fs::write(dir.join("tree/file"), &bytes).expect("written");
+    let serving = start(dir, &["disk", "--nbd", "127.0.0.1:0", "--name", "disk0"]);
+    let port = serving.ready.trim_end().rsplit(':').next().expect("a port");
+    let uri = format!("nbd://127.0.0.1:{port}/disk0");
+    fs::write(dir.join("seen"), "").expect("a file to mount on");
+    let show = || {
+        let child = Command::new("nbdfuse").args(["seen", &uri]).current_dir(dir).spawn();
+        let shown = Serving { child: child.expect("it starts"), ready: String::new() };
+        soon(|| fs::metadata(dir.join("seen")).is_ok_and(|seen| seen.len() == 64 << 20));
+        shown
+    };
+    let hide = |mut shown: Serving| {
+        client(dir, "umount", &["seen"]);
+        assert!(shown.child.wait().expect("it ends").success());
+    };
+    let shown = show();
+    client(dir, "mkfs.ext4", &["-q", "-F", "-d", "tree", "seen"]);
+    client(dir, "fsck.ext4", &["-f", "-n", "seen"]);
+    client(dir, "debugfs", &["-R", "dump /file out", "seen"]);
+    assert!(fs::read(dir.join("out")).expect("dumped") == bytes);
+    client(dir, "debugfs", &["-w", "-R", "rm /file", "seen"]);
+    // A second connection finds what the first one wrote, and gives back what is free.
+    hide(shown);
+    let shown = show();
+    let before = held(&dir.join("disk"));
+    let trimmed = run(dir, "fsck.ext4", &["-f", "-y", "-E", "discard", "seen"]);
+    assert!(matches!(trimmed.status.code(), Some(0 | 1)), "{trimmed:?}");
+    client(dir, "fsck.ext4", &["-f", "-n", "seen"]);
+    hide(shown);
+    assert!(held(&dir.join("disk")) + (3 << 20) < before, "what is free takes no room");
+    serving.stop();
+}
+
+/// So many bytes of a disk the image takes.
+fn held(image: &Path) -> u64 {
+    std::os::unix::fs::MetadataExt::blocks(&fs::metadata(image).expect("it is there")) * 512
 }

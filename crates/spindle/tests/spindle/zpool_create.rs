@@ -524,3 +524,50 @@ fn pools_are_listed_again_and_again() {
     assert_eq!(told.matches("pool: tank").count(), 2, "{told}");
     refused(at, &["zpool", "list", "0"], "interval cannot be zero");
 }
+
+/// What could break: a layout that is shown as what would be made, and then is refused.
+#[test]
+fn what_create_refuses_is_refused_with_n_too_and_writes_nothing() {
+    let folder = disks(&["a", "b", "small"]);
+    let at = folder.path();
+    done(at, &["zpool", "create", "tank", "a"]);
+    File::options()
+        .write(true)
+        .open(at.join("small"))
+        .and_then(|disk| disk.set_len(8 << 20))
+        .expect("cut");
+    let before = fixtures::images(at);
+    for (words, why) in [
+        (&["other", "a"][..], "it holds a ZFS pool member"),
+        (&["tank", "b"], "pool already exists"),
+        (&["other", "b", "b"], "is given twice"),
+        (&["other", "nothing"], "nothing"),
+        (&["other", "small"], "small"),
+    ] {
+        for option in [&["-n"][..], &[]] {
+            refused(at, &[&["zpool", "create"], option, words].concat(), why);
+        }
+    }
+    let shown = done(at, &["zpool", "create", "-n", "other", "b"]);
+    assert!(shown.contains("would create 'other'"), "{shown}");
+    assert!(fixtures::images(at) == before, "nothing is written");
+}
+
+/// What could break: root, who is told to become root.
+#[test]
+fn root_is_not_told_to_be_root() {
+    let folder = disks(&["a"]);
+    let at = folder.path();
+    let immutable = |how: &str| {
+        let mut chattr = Command::new("chattr");
+        let changed = chattr.args([how, "a"]).current_dir(at).stderr(Stdio::null()).status();
+        changed.is_ok_and(|status| status.success())
+    };
+    if !rustix::process::geteuid().is_root() || !immutable("+i") {
+        return println!("skipped: nothing is made immutable here");
+    }
+    let said = run(at, &["zpool", "create", "tank", "a"]);
+    assert!(immutable("-i"));
+    let said = String::from_utf8_lossy(&said.stderr).into_owned();
+    assert!(said.contains("not even root may") && !said.contains("run it as root"), "{said}");
+}

@@ -39,6 +39,9 @@ const CACHE_TIME: Duration = Duration::from_secs(2);
 const SETTLE: Duration = Duration::from_secs(3);
 const SETTLE_CACHE: Duration = Duration::from_secs(1);
 
+/// How long it rests before it looks again whether it shall stop.
+const LOOK: Duration = Duration::from_millis(50);
+
 /// Tells the content of the test file from that of other loads.
 const FILLER: u64 = (1 << 24) - 3;
 
@@ -175,8 +178,23 @@ impl Probe {
         // A file that is open for reading only may be synced too; trees that refuse it have nothing
         // to settle.
         let _ = self.file.sync().await;
-        self.place.rt.sleep(SETTLE).await;
-        Ok(())
+        self.rest(SETTLE).await
+    }
+
+    /// Waits so long, or until all shall stop.
+    async fn rest(&self, time: Duration) -> Result<(), ProbeError> {
+        let rt = &self.place.rt;
+        let until = rt.now() + time;
+        loop {
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(ProbeError::Stopped);
+            }
+            let now = rt.now();
+            if now >= until {
+                return Ok(());
+            }
+            rt.sleep(until.since(now).min(LOOK)).await;
+        }
     }
 
     async fn drop_cache(&self) -> Result<(), ProbeError> {
@@ -216,7 +234,7 @@ impl Probe {
         self.settle().await?;
         self.timed(Duration::ZERO, 1, |_| 0).await?;
         self.drop_cache().await?;
-        self.place.rt.sleep(SETTLE_CACHE).await;
+        self.rest(SETTLE_CACHE).await?;
         self.timed(CACHE_TIME, u64::MAX, |_| 0).await
     }
 

@@ -7,7 +7,7 @@ use super::cuts::after_cut;
 use super::logs::{NEW, bytes, until_the_power_goes};
 use super::pointers::check_trees;
 use super::{Model, Rig, change, compare, drawn, features_and, files_of, raidz, top, zdb};
-use fixtures::extent::{by_extent, places};
+use fixtures::extent::{by_extent, places, some};
 use rt::filter::PowerCut;
 use rt::inodes::{Caller, Fsync, Inodes, Node, WriteAt};
 use rt::{Buf, DeviceRef};
@@ -214,8 +214,8 @@ fn checkpointed(tops: Vec<Vdev>) {
 
 #[test]
 fn what_a_checkpoint_has_is_there_until_it_is_discarded() {
-    checkpointed(vec![top(0, VdevKind::Mirror, 2)]);
-    checkpointed(vec![top(0, raidz(1), 3), top(1, raidz(1), 3)]);
+    let pools = [vec![top(0, VdevKind::Mirror, 2)], vec![top(0, raidz(1), 3), top(1, raidz(1), 3)]];
+    some(pools, 1).into_iter().for_each(checkpointed);
 }
 
 #[test]
@@ -406,9 +406,11 @@ fn a_cut_while_a_checkpoint_is_taken_or_discarded_leaves_it_or_not() {
 
 #[test]
 fn a_cut_while_a_pool_is_taken_back_leaves_it_as_it_was_or_as_it_is_to_be() {
-    taken_back(vec![top(0, VdevKind::Mirror, 2)], 3);
     // Alone, what a cut leaves of a group is not made good by another disk that went on.
-    taken_back(vec![top(0, VdevKind::File, 1)], 1);
+    let pools = [(vec![top(0, VdevKind::Mirror, 2)], 3), (vec![top(0, VdevKind::File, 1)], 1)];
+    for (tops, disks) in some(pools, 1) {
+        taken_back(tops, disks);
+    }
 }
 
 fn taken_back(tops: Vec<Vdev>, step: u64) {

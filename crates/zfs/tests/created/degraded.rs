@@ -5,6 +5,7 @@
 
 use super::cuts::{at_each_write, cut_at, look_at_files, write_files};
 use super::{Model, Rig, change, compare, files_of, raidz, top};
+use fixtures::extent::some;
 use rt::filter::Fault;
 use rt::{DeviceRef, MemoryDevice};
 use std::cell::RefCell;
@@ -94,8 +95,13 @@ fn away_and_back(tops: Vec<Vdev>, guid: u64) {
 
 #[test]
 fn a_leaf_that_was_away_is_known_to_miss_what_was_written() {
-    away_and_back(vec![top(0, VdevKind::Mirror, 2)], 1002);
-    away_and_back(vec![top(0, raidz(1), 3), top(1, raidz(1), 3)], 2001);
+    let pools = [
+        (vec![top(0, VdevKind::Mirror, 2)], 1002),
+        (vec![top(0, raidz(1), 3), top(1, raidz(1), 3)], 2001),
+    ];
+    for (tops, leaf) in some(pools, 1) {
+        away_and_back(tops, leaf);
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@
 use super::cuts::{Left, cut_at, look_at_files};
 use super::datasets::task;
 use super::{DEVICE, Model, Rig, USABLE, change, compare, drawn, features, files_of, raidz, top};
-use fixtures::extent::{by_extent, places};
+use fixtures::extent::{by_extent, places, some};
 use rt::{Buf, Device, MemoryDevice};
 use std::rc::Rc;
 use stdx::{ByteCount, Offset, Prng};
@@ -104,9 +104,14 @@ fn grown(seed: u64, tops: Vec<Vdev>) {
 
 #[test]
 fn devices_that_have_grown_are_taken_in_and_zdb_finds_nothing() {
-    grown(1, vec![top(0, VdevKind::File, 1)]);
-    grown(2, vec![top(0, VdevKind::Mirror, 2)]);
-    grown(4, vec![top(0, raidz(1), 3)]);
+    let pools = [
+        (1, vec![top(0, VdevKind::File, 1)]),
+        (2, vec![top(0, VdevKind::Mirror, 2)]),
+        (4, vec![top(0, raidz(1), 3)]),
+    ];
+    for (seed, tops) in some(pools, 1) {
+        grown(seed, tops);
+    }
 }
 
 /// By the property whenever the pool is opened for writing; as far as the smallest goes.

@@ -7,7 +7,7 @@ use super::cuts::after_cut;
 use super::datasets::{number, task};
 use super::mounted::{Both, Steps, mounted, names, values};
 use super::{DEVICE, Rig, USABLE, features, features_and, raidz, top, volumes};
-use fixtures::extent::{by_extent, places};
+use fixtures::extent::{by_extent, places, some};
 use rt::filter::PowerCut;
 use rt::inodes::{
     Caller, Fallocate, Fsync, InodeKind, Inodes, New, Node, RenameHow, SetAttributes, SetHow,
@@ -255,11 +255,16 @@ fn at_each(base: Rig, step: u64, judged: u64) {
 
 #[test]
 fn what_was_committed_is_there_after_a_cut_at_any_write() {
-    at_each(Rig::new(vec![top(0, VdevKind::File, 1)]), 4, 81);
     let mut log = top(1, VdevKind::File, 1);
     log.is_log = Some(1);
-    at_each(Rig::new(vec![top(0, VdevKind::File, 1), log]), 11, 45);
-    at_each(Rig::new(vec![top(0, raidz(1), 3)]), 23, 70);
+    let pools = [
+        (vec![top(0, VdevKind::File, 1)], 4, 81),
+        (vec![top(0, VdevKind::File, 1), log], 11, 45),
+        (vec![top(0, raidz(1), 3)], 23, 70),
+    ];
+    for (tops, step, writes) in some(pools, 1) {
+        at_each(Rig::new(tops), step, writes);
+    }
 }
 
 /// A pool that logs extended attributes.
@@ -505,7 +510,7 @@ fn a_cut_while_a_log_is_replayed_loses_nothing_of_it() {
         seen(real).await
     });
     let left = Rc::new(left);
-    for write in places(3, 4) {
+    for write in places(3, 8) {
         let mut cut = Cut::at(&base, 0, write);
         cut.rig.with_devices(cut.devices(), async |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
             // It may come to its end, or not.

@@ -17,6 +17,7 @@ use super::cuts::after_cut;
 use super::datasets::{Files, World, check_books, free_directory, node, task};
 use super::volumes;
 use super::{Rig, drawn, features_and, raidz, top};
+use fixtures::extent::some;
 use rt::{Device, DeviceRef};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -353,8 +354,10 @@ fn one_round(rig: &mut Rig, life: &Rc<RefCell<Life>>, random: &Rc<RefCell<Prng>>
 
 #[test]
 fn a_pool_is_as_its_model_over_many_starts_and_cuts() {
-    live_long(1, 160, vec![top(0, VdevKind::Mirror, 2)]);
-    live_long(2, 160, vec![top(0, raidz(1), 3)]);
+    let pools = [(1, vec![top(0, VdevKind::Mirror, 2)]), (2, vec![top(0, raidz(1), 3)])];
+    for (seed, tops) in some(pools, 1) {
+        live_long(seed, 160, tops);
+    }
 }
 
 /// As long as `LONG_STEPS` says, from `SEED`.

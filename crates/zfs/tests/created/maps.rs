@@ -10,7 +10,7 @@ use super::datasets::files;
 use super::stock::{check_space, of_logs};
 use super::{MAP_LOGS, Model, Rig, change, compare, features, features_and, new_file};
 use super::{raidz, root_files, top};
-use fixtures::extent::by_extent;
+use fixtures::extent::{by_extent, some};
 use rt::filter::Stats;
 use rt::{Buf, DeviceRef, OpKind};
 use std::cell::RefCell;
@@ -90,7 +90,7 @@ fn a_map_that_says_little_in_many_words_is_written_anew() {
         let mut random = Prng::new(6);
         let mut content = make_file(&live, &mut random).await;
         let (mut before, mut anew, mut longest) = (lengths(&live).await, 0, 0);
-        for _ in 0..300 {
+        for _ in 0..by_extent(150, 300) {
             overwrite(&live, &mut content, &mut random, 30).await;
             live.sync(async |_| Ok(())).await.expect("it is written");
             let now = lengths(&live).await;
@@ -98,7 +98,10 @@ fn a_map_that_says_little_in_many_words_is_written_anew() {
             longest = longest.max(now.iter().copied().max().unwrap_or(0));
             before = now;
         }
-        assert!(anew >= 2 && longest < 40_000, "{anew} times anew, {longest} bytes at the most");
+        assert!(
+            anew >= by_extent(1, 2) && longest < 40_000,
+            "{anew} times anew, {longest} bytes at the most"
+        );
         assert!(!live.syncer().has_map_logs());
         live.close(LabelState::Exported).await.expect("it is closed");
         [(100, content)].into()
@@ -228,8 +231,13 @@ fn shadow(seed: u64, tops: Vec<Vdev>) {
 
 #[test]
 fn maps_and_logs_say_at_each_commit_what_is_allocated() {
-    shadow(1, vec![top(0, VdevKind::Mirror, 2)]);
-    shadow(2, vec![top(0, raidz(1), 3), top(1, VdevKind::File, 1)]);
+    let pools = [
+        (1, vec![top(0, VdevKind::Mirror, 2)]),
+        (2, vec![top(0, raidz(1), 3), top(1, VdevKind::File, 1)]),
+    ];
+    for (seed, tops) in some(pools, 1) {
+        shadow(seed, tops);
+    }
 }
 
 /// One metaslab of a pool changes, for long: nothing asks for it to be flushed but the number of logs.
@@ -479,7 +487,7 @@ fn what_changes_now_and_then_has_the_logs_that_it_needs() {
 /// all over.
 fn written_a_group(features: Vec<&'static str>) -> (u64, u64, usize) {
     const WARM: usize = 140;
-    const GROUPS: usize = 64;
+    let groups: usize = by_extent(16, 64);
     const FREED: u64 = 1000;
     const PIECE: u64 = 8192;
     let (rig, taken, long) = taken_all_over(features);
@@ -494,7 +502,7 @@ fn written_a_group(features: Vec<&'static str>) -> (u64, u64, usize) {
         let with_logs = live.syncer().has_map_logs();
         let warm = if with_logs { WARM } else { 4 };
         let mut before = counted.counters().of_kind(OpKind::Write);
-        for group in 0..warm + GROUPS {
+        for group in 0..warm + groups {
             if group == warm {
                 before = counted.counters().of_kind(OpKind::Write);
             }
@@ -511,7 +519,7 @@ fn written_a_group(features: Vec<&'static str>) -> (u64, u64, usize) {
             done.await.expect("it is written");
         }
         let after = counted.counters().of_kind(OpKind::Write);
-        let groups = GROUPS as u64;
+        let groups = groups as u64;
         let bytes = after.bytes.bytes() - before.bytes.bytes();
         ((after.ios - before.ios) / groups, bytes / groups, slabs)
     })

@@ -5,7 +5,7 @@
 
 use super::datasets::{node, number, task};
 use super::{Rig, features_and, raidz, top};
-use fixtures::extent::by_extent;
+use fixtures::extent::some;
 use rt::inodes::{
     Attributes, Caller, ChangeNotice, Cookie, Fallocate, InodeError, InodeKind, Inodes, ListEntry,
     New, Node, OpenNode, RenameHow, Seek, SetAttributes, SetHow, SetTime, Timestamp, WallClock,
@@ -480,17 +480,21 @@ fn beside_memory(seed: u64, tops: Vec<zfs_format::vdev::Vdev>, sizes: &'static [
 
 #[test]
 fn a_mount_answers_as_a_file_system_in_memory_does() {
-    for seed in 1..=by_extent(1, 3) {
-        beside_memory(seed, vec![top(0, VdevKind::Mirror, 2)], &[]);
+    let mirror = || vec![top(0, VdevKind::Mirror, 2)];
+    let two = vec![top(0, raidz(1), 3), top(1, raidz(1), 3)];
+    for (seed, tops) in some([(1, mirror()), (2, mirror()), (3, mirror()), (4, two)], 1) {
+        beside_memory(seed, tops, &[]);
     }
-    beside_memory(4, vec![top(0, raidz(1), 3), top(1, raidz(1), 3)], &[]);
 }
 
 /// Dnodes of other lengths come to be in the place of some that went.
 #[test]
 fn a_mount_answers_so_whatever_the_size_of_its_dnodes() {
-    beside_memory(5, vec![top(0, VdevKind::File, 1)], &[2 << 10, 0, 1, 16 << 10, 4 << 10]);
-    beside_memory(6, vec![top(0, VdevKind::File, 1)], &[0, 8 << 10, 1 << 10]);
+    let sizes: [(u64, &[u64]); 2] =
+        [(5, &[2 << 10, 0, 1, 16 << 10, 4 << 10]), (6, &[0, 8 << 10, 1 << 10])];
+    for (seed, sizes) in some(sizes, 1) {
+        beside_memory(seed, vec![top(0, VdevKind::File, 1)], sizes);
+    }
 }
 
 /// A file that is open and has no name is freed by the next mount, if this one ends before it can.

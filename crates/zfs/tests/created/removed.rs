@@ -12,6 +12,7 @@ use super::cuts::{Left, at_each_write, cut_at};
 use super::datasets::{check_books, files, number, task};
 use super::stock::check_space;
 use super::{Model, Rig, change, compare, features_and, files_of, leaf, raidz, top};
+use fixtures::extent::some;
 use rt::{Buf, DeviceRef, MemoryDevice};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -644,7 +645,8 @@ fn what_was_moved_off_is_obsolete_when_no_snapshot_names_it() {
     let (mut rig, _) = filled(tops, 5);
     let gaps = remove(&mut rig, 1, 5, false);
     assert_eq!(gaps.len(), GAPS);
-    for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+    let orders = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
+    for order in some(orders, 2) {
         moved_off_in(order, &rig, &gaps);
     }
 }

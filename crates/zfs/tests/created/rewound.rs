@@ -97,8 +97,10 @@ fn groups_that_are_over(seed: u64, tops: Vec<Vdev>) {
 
 #[test]
 fn the_last_groups_are_as_they_were() {
-    groups_that_are_over(1, vec![top(0, VdevKind::File, 1)]);
-    groups_that_are_over(2, vec![top(0, VdevKind::Mirror, 2)]);
+    let pools = [(1, vec![top(0, VdevKind::File, 1)]), (2, vec![top(0, VdevKind::Mirror, 2)])];
+    for (seed, tops) in some(pools, 1) {
+        groups_that_are_over(seed, tops);
+    }
 }
 
 /// Groups are written while files change, on a device that takes its time. A change is of the group that was open when it was

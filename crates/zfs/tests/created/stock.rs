@@ -558,7 +558,7 @@ fn stock_pools_are_written_and_all_that_was_in_them_stays() {
     let Some(folder) = fixtures::folder("zfs") else { return };
     let only = std::env::var("FIXTURE").ok();
     let (mut count, mut failed) = (0, Vec::new());
-    for name in some(fixtures::names(&folder), 16) {
+    for name in some(fixtures::names(&folder), 9) {
         if only.as_ref().is_some_and(|only| *only != name) {
             continue;
         }

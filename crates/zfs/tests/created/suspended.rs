@@ -5,6 +5,7 @@
 
 use super::logs::Cut;
 use super::{Rig, raidz, top, volumes};
+use fixtures::extent::some;
 use rt::filter::{Effect, Fault, Rule};
 use rt::{
     Buf, Device, DeviceRef, Geometry, IoError, IoErrorKind, IoFuture, MemoryDevice, Op, OpKind,
@@ -134,7 +135,8 @@ fn a_pool_whose_device_is_full_waits_and_goes_on() {
 /// At each write of a group: nothing of it is lost, whichever it is that fails.
 #[test]
 fn a_group_goes_on_whichever_of_its_writes_fails() {
-    for tops in [vec![top(0, VdevKind::File, 1)], vec![top(0, raidz(1), 3)]] {
+    let pools = [vec![top(0, VdevKind::File, 1)], vec![top(0, raidz(1), 3)]];
+    for tops in some(pools, 1) {
         let base = Rig::new(tops);
         let (mut requests, mut times) = (0, 0);
         loop {

@@ -5,7 +5,7 @@
 
 use super::logs::Cut;
 use super::{Rig, raidz, top};
-use fixtures::extent::{by_extent, places};
+use fixtures::extent::{by_extent, places, some};
 use rt::{Buf, Device, IoErrorKind, Request};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -242,9 +242,14 @@ async fn resize(live: &Rc<Live>, model: &mut Model, random: &mut Prng) {
 
 #[test]
 fn what_was_written_to_a_volume_is_read_over_groups_snapshots_sizes_and_starts() {
-    requests_over_groups(1, vec![top(0, VdevKind::File, 1)], [8 << 10, 16 << 10]);
-    requests_over_groups(2, vec![top(0, VdevKind::Mirror, 2)], [512, 128 << 10]);
-    requests_over_groups(3, vec![top(0, raidz(1), 3), top(1, raidz(1), 3)], [4 << 10, 64 << 10]);
+    let pools = [
+        (1, vec![top(0, VdevKind::File, 1)], [8 << 10, 16 << 10]),
+        (2, vec![top(0, VdevKind::Mirror, 2)], [512, 128 << 10]),
+        (3, vec![top(0, raidz(1), 3), top(1, raidz(1), 3)], [4 << 10, 64 << 10]),
+    ];
+    for (seed, tops, blocks) in some(pools, 1) {
+        requests_over_groups(seed, tops, blocks);
+    }
 }
 
 /// What the directory of a name takes: in all, and by its parts.

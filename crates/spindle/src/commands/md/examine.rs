@@ -116,7 +116,7 @@ pub fn run(args: ExamineArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     if damaged.is_empty() {
         return Ok(());
     }
-    let names: Vec<String> = damaged.iter().map(|one| one.found.name()).collect();
+    let names: Vec<String> = damaged.iter().map(|one| named_damaged(&one.found)).collect();
     let text = format!(
         "{}: the superblock's checksum is wrong: what it says, above, may be what is damaged, and no set is opened by it; where the other members \
          agree with it, superblocks written anew (md create) bring the set back: docs/guide/nas-died.md",
@@ -129,6 +129,17 @@ pub fn run(args: ExamineArgs, paths: &[PathBuf]) -> Result<(), Failure> {
             say(&format!("spindle: {text}"));
             Ok(())
         }
+    }
+}
+
+/// A device whose superblock has a wrong checksum, with the level that stands there where there is no such.
+fn named_damaged(found: &Found) -> String {
+    let level = found.superblock.level();
+    match words::level(level).as_str() {
+        "-unknown-" => {
+            format!("{} (a superblock of md with an impossible level ({level}))", found.name())
+        }
+        _ => found.name(),
     }
 }
 
@@ -191,17 +202,36 @@ fn members(runtime: &Context, paths: &[PathBuf], named: bool) -> Result<Members,
                 }
                 // In a folder, other files may lie about.
                 if named && is_named && members.len() + damaged.len() == before {
-                    return Err(no_superblock(path));
+                    let impossible = impossible(runtime, device, path);
+                    return Err(impossible.unwrap_or_else(|| no_superblock(path)));
                 }
             }
             Err(error) => match look_damaged(runtime, device) {
                 Some(found) => damaged.push(found),
                 None if !is_named => runtime.tell(Event::PassedOver { error }),
-                None => return Err(error.into()),
+                None => {
+                    let impossible = impossible(runtime, device, path);
+                    return Err(impossible.unwrap_or_else(|| error.into()));
+                }
             },
         }
     }
     Ok(Members { members, damaged })
+}
+
+/// What is said of a superblock with a field that no set can have, where there is one.
+fn impossible(runtime: &Context, device: &DeviceRef, path: &Path) -> Option<Failure> {
+    let device = Rc::clone(device);
+    let look =
+        runtime.finish::<_, AssembleError>(async move { assemble::find_impossible(&device).await });
+    let error = look.ok().flatten()?;
+    let format = error.structure.trim_start_matches("md superblock ");
+    Some(Failure::failed(format!(
+        "{}: a superblock of md {format} with an impossible {} ({})",
+        path.display(),
+        error.field,
+        error.problem
+    )))
 }
 
 /// A superblock with a wrong checksum, where there is one that can be read.

@@ -22,6 +22,10 @@ use workload::outcome::Outcome;
 /// The file that `hdparm` makes where none is named.
 const PROBE_FILE: &str = "spindle-probe.tst";
 
+/// What is said where `dd` reads no file and writes none.
+const NOWHERE: &str = "dd: of= is missing, and without a file to read (if=) nothing is measured; as: spindle lab probe dd \
+                       if=/dev/urandom of=FILE bs=1M count=1024 conv=fdatasync (writes), or if=FILE bs=1M --cold (reads)";
+
 // The probes.
 #[derive(Args)]
 pub struct ProbeArgs {
@@ -70,7 +74,7 @@ struct HdparmArgs {
 #[derive(Args)]
 struct DdArgs {
     /// dd's operands: if, of, bs, count, skip, seek, conv, iflag, oflag
-    #[arg(value_name = "OPERAND", required = true)]
+    #[arg(value_name = "OPERAND")]
     operands: Vec<String>,
     /// The directory that relative paths start from
     #[arg(long, value_name = "DIR", default_value = ".")]
@@ -150,8 +154,16 @@ fn run_hdparm(args: &HdparmArgs) -> Result<(), Failure> {
 }
 
 fn run_dd(args: &DdArgs) -> Result<(), Failure> {
+    let is_given = |name: &str| args.operands.iter().any(|operand| operand.starts_with(name));
+    // Where dd would copy from the terminal to the terminal.
+    if !is_given("of=") && !is_given("if=") {
+        return Err(Failure::usage(NOWHERE));
+    }
     let mut read =
         operands::parse(args.operands.iter().map(String::as_str)).map_err(Failure::usage)?;
+    if !is_given("of=") && !matches!(read.input, Input::File(_)) {
+        return Err(Failure::usage(NOWHERE));
+    }
     let shares = args.common.compressible.is_some() || args.common.duplicates.is_some();
     if shares && read.input != Input::Random {
         return Err(Failure::usage(

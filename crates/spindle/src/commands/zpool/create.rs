@@ -192,17 +192,19 @@ pub fn run(args: &CreateArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     if !args.force {
         vdevs::check_redundancy(&all, None)?;
     }
-    if args.dry_run {
-        let layout = vdevs::layout(&args.pool, &Present::default(), &all);
-        let name = &args.pool;
-        return print(&format!("would create '{name}' with the following layout:\n\n{layout}"));
-    }
     let paths = vdevs::paths(&all);
     if !args.force && !place.devices.is_empty() {
         refuse_second(place, &args.pool)?;
     }
     let devices = NewMembers::open(place, &paths, args.force)?;
     let new = vdevs::over(&all, &devices.members, &*devices.fresh, pool.ashift, args.force)?;
+    // What would be refused has been by now.
+    if args.dry_run {
+        devices.leave()?;
+        let layout = vdevs::layout(&args.pool, &Present::default(), &all);
+        let name = &args.pool;
+        return print(&format!("would create '{name}' with the following layout:\n\n{layout}"));
+    }
     let guid = devices.fresh.number();
     devices.create(NewPool {
         name: args.pool.clone(),

@@ -1,6 +1,7 @@
 //! ls, cat, stat, dump, diff, and volumes over NBD.
 
 use super::fixture::{Fixture, digest, digest_of, path_of, unhex};
+use fixtures::extent::by_extent;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
@@ -170,13 +171,14 @@ fn an_encrypted_dataset_asks_for_its_key() {
         fixture.refusal(&arguments.iter().map(String::as_str).collect::<Vec<_>>())
     };
     assert!(said.contains("the key is wrong"), "{said}");
+    let step = by_extent(160, 40);
     for (dataset, key) in [
         ("t_encrypted/enc", &right),
         ("t_encrypted/enc/child", &right),
         ("t_encrypted/raw@s", &raw),
     ] {
         for entry in
-            fixture.entries(dataset).iter().filter(|entry| entry["type"] == "file").step_by(40)
+            fixture.entries(dataset).iter().filter(|entry| entry["type"] == "file").step_by(step)
         {
             let argument = format!("{dataset}:{}", path_of(entry));
             let arguments = with(key, &["zfs", "cat", &argument]);

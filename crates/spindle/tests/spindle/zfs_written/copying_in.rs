@@ -5,6 +5,7 @@
 
 use super::pools::{disks, done, judge, printed_and_said, program, refused, run};
 use super::tree::{compare, known, text, with_everything};
+use fixtures::extent::by_extent;
 use fixtures::noise;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::MetadataExt;
@@ -103,7 +104,8 @@ fn a_copy_that_was_killed_goes_on_and_one_that_was_stopped_leaves_an_exported_po
     std::fs::create_dir(&tree).expect("made");
     for n in 0..60 {
         // Enough is left after each of the places where it is stopped.
-        let len = if n == 30 || n == 50 { 96 << 20 } else { 1_500_000 };
+        let (large, small) = by_extent((40 << 20, 700_000), (96 << 20, 1_500_000));
+        let len = if n == 30 || n == 50 { large } else { small };
         std::fs::write(tree.join(format!("{n:03}")), noise(n, len)).expect("written");
     }
     done(at, &["zpool", "create", "-O", "compression=off", "tank", "a"]);

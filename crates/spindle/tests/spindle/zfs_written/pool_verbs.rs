@@ -169,9 +169,9 @@ fn a_history_that_is_full_forgets_the_oldest_but_the_creation() {
     let folder = disks(&["a"], 128 << 20);
     let at = folder.path();
     done(at, &["zpool", "create", "tank", "a"]);
-    // 128 KiB of history take some twenty of these.
-    for n in 0..40 {
-        let value = format!("my:{n:04}={}", "v".repeat(1000));
+    // 128 KiB of history take some eight of these.
+    for n in 0..16 {
+        let value = format!("my:{n:04}={}", "v".repeat(5000));
         let pairs: Vec<String> = (0..3).map(|k| value.replace("my:", &format!("k{k}:"))).collect();
         let mut words = vec!["zfs", "set"];
         words.extend(pairs.iter().map(String::as_str));
@@ -180,7 +180,7 @@ fn a_history_that_is_full_forgets_the_oldest_but_the_creation() {
     }
     let text = done(at, &["zpool", "history", "tank"]);
     assert!(text.contains("zpool create tank a"), "the creation stays");
-    assert!(text.contains("k0:0039=") && !text.contains("k0:0000="), "the oldest are gone");
+    assert!(text.contains("k0:0015=") && !text.contains("k0:0000="), "the oldest are gone");
     zdb(at, &["-h", "tank"]);
     judge(at, "tank");
 }

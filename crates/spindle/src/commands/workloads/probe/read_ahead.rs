@@ -59,9 +59,13 @@ impl ReadAhead {
         let Some((size, place)) = &self.size else {
             return Ok(Set { before: None });
         };
-        let failed = |error| {
+        let failed = |error: std::io::Error| {
+            let mend = match error.kind() {
+                std::io::ErrorKind::PermissionDenied => host::mend_of_denied(),
+                _ => "",
+            };
             Failure::failed(format!(
-                "setting the read-ahead ({}): {error}; run it as root, or leave --read-ahead out",
+                "setting the read-ahead ({}): {error}{mend}; or leave --read-ahead out",
                 place.display()
             ))
         };
