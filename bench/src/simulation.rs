@@ -16,8 +16,7 @@
 //! Rates are by processor time, since other programs may run beside it. There is no peer in the run: nobody else simulates
 //! the first three, and DiskSim 4.0 carries out some 66 000 requests of an array a second.
 //!
-//! The floor of `raid5-write`: two reads and two writes of disks, each of which the disk's mechanism carries out (the row
-//! `disk`), and for each write that its buffer took a second choice of what is written back. Their bytes lie all over
+//! The floor of `raid5-write`, and where its time goes, stands in docs/theory/simulated-hardware.md. Its bytes lie all over
 //! terabytes, so much of the time is waiting for memory, and other programs on the machine that want it show in the figures.
 
 use super::peer::Rounds;
@@ -36,7 +35,9 @@ use std::sync::Arc;
 use std::time::Instant;
 use stdx::{ByteCount, Offset, Prng};
 
-const USAGE: &str = "usage: bench simulation [--runs N] [--ios N]";
+const USAGE: &str = "usage: bench simulation [--runs N] [--ios N] [--only ROW]   \
+                     (null, ram, event, disk, raid5-read, raid5-write)";
+const ROWS: [&str; 6] = ["null", "ram", "event", "disk", "raid5-read", "raid5-write"];
 const BLOCK: ByteCount = ByteCount::kib(4);
 const CAPACITY: ByteCount = ByteCount::gib(1);
 
@@ -46,19 +47,24 @@ const CAPACITY: ByteCount = ByteCount::gib(1);
 /// One line for the user.
 pub fn run(args: &[String]) -> Result<(), String> {
     let (mut runs, mut ios) = (5_usize, 2_000_000_u64);
+    let mut rows = &ROWS[..];
     let mut args = args.iter();
     while let Some(flag) = args.next() {
         let value = args.next().ok_or(USAGE)?;
         match flag.as_str() {
             "--runs" => runs = value.parse().map_err(|_| USAGE)?,
             "--ios" => ios = value.parse().map_err(|_| USAGE)?,
+            "--only" => {
+                let row = ROWS.iter().position(|row| row == value).ok_or(USAGE)?;
+                rows = &ROWS[row..=row];
+            }
             _ => return Err(USAGE.into()),
         }
     }
     if runs == 0 || ios == 0 {
         return Err(USAGE.into());
     }
-    for disk in ["null", "ram", "event", "disk", "raid5-read", "raid5-write"] {
+    for disk in rows.iter().copied() {
         // The models cost more: the same accuracy takes fewer.
         let ios = if matches!(disk, "null" | "ram" | "event") { ios } else { ios / 8 };
         for depth in [1, 32] {

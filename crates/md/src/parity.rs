@@ -12,6 +12,8 @@
 //! * **generate**: P, or P and Q, of all data;
 //! * **update**: the same of the old parity, the old and the new data of some members;
 //! * **reconstruct**: lost members from what there is.
+//!
+//! What is charged for a sum is what its bytes cost, whether they are written out or fills.
 
 use codec::parity::{self, Member};
 use rt::{Buf, BufMut, Rt, SgList, Work, WorkKind};
@@ -60,7 +62,14 @@ struct Segment {
     outputs: SmallVec<[BufMut; 2]>,
 }
 
-struct Sum {
+enum Sum {
+    /// Of fills alone: it was computed when it was added, on eight bytes.
+    Made(Parities),
+    /// Apart, so that sums can be moved cheaply.
+    ToDo(Box<ToDo>),
+}
+
+struct ToDo {
     kind: Kind,
     outputs: usize,
     segments: SmallVec<[Segment; 1]>,
@@ -102,13 +111,14 @@ impl Sums {
     pub(crate) fn update(
         &mut self,
         old: [Option<SgList>; 2],
-        changes: Vec<(usize, SgList, SgList)>,
+        changes: impl IntoIterator<Item = (usize, SgList, SgList)>,
     ) {
         let parities = [old[0].is_some(), old[1].is_some()];
         let kind = if parities[1] { WorkKind::ParityPq } else { WorkKind::ParityP };
         let outputs = parities.iter().filter(|there| **there).count();
         let mut coefficients = SmallVec::new();
-        let mut inputs: Vec<SgList> = old.into_iter().flatten().collect();
+        let mut inputs: Vec<SgList> = Vec::with_capacity(6);
+        inputs.extend(old.into_iter().flatten());
         for (coefficient, old, new) in changes {
             coefficients.push(coefficient);
             inputs.push(old);
@@ -146,8 +156,18 @@ impl Sums {
     fn add(&mut self, kind: Kind, outputs: usize, inputs: Vec<SgList>, work: WorkKind) {
         self.bytes += inputs.iter().map(|input| input.len() as u64).sum::<u64>();
         self.kind = self.kind.or(Some(work));
-        let segments = segments(inputs, outputs);
-        self.sums.push(Sum { kind, outputs, segments });
+        let words: Option<SmallVec<[u64; 16]>> = inputs.iter().map(word_of).collect();
+        self.sums.push(match words {
+            Some(words) => {
+                let len = len_of(&inputs);
+                let made = run_words(&kind, &words).into_iter();
+                Sum::Made(made.map(|word| Buf::fill(word, len).into()).collect())
+            }
+            None => {
+                let segments = segments(inputs, outputs);
+                Sum::ToDo(Box::new(ToDo { kind, outputs, segments }))
+            }
+        });
     }
 
     /// Computes all sums here and now: for a few sectors.
@@ -166,14 +186,28 @@ impl Sums {
     }
 }
 
-/// Cuts equally long lists wherever a piece of one ends.
-fn segments(inputs: Vec<SgList>, outputs: usize) -> SmallVec<[Segment; 1]> {
+/// The word that all of a list repeats, where it is held as one fill of whole words.
+fn word_of(list: &SgList) -> Option<u64> {
+    match list.pieces() {
+        [only] if only.len().is_multiple_of(8) => only.fill_word(),
+        _ => None,
+    }
+}
+
+/// How long the inputs of a sum are.
+fn len_of(inputs: &[SgList]) -> usize {
     let total = inputs.first().map_or(0, SgList::len);
     assert!(total > 0, "a sum has inputs");
     assert!(
         inputs.iter().all(|input| input.len() == total),
         "the inputs of a sum are equally long"
     );
+    total
+}
+
+/// Cuts equally long lists wherever a piece of one ends.
+fn segments(inputs: Vec<SgList>, outputs: usize) -> SmallVec<[Segment; 1]> {
+    let total = len_of(&inputs);
     let outputs_for = |inputs: &[Buf], len: usize| -> SmallVec<[BufMut; 2]> {
         let fills = inputs.iter().all(|input| input.fill_word().is_some()) && len.is_multiple_of(8);
         let count = if fills { 0 } else { outputs };
@@ -216,11 +250,16 @@ fn segments(inputs: Vec<SgList>, outputs: usize) -> SmallVec<[Segment; 1]> {
 
 impl Sum {
     fn run(self) -> Parities {
-        let mut results: Parities = (0..self.outputs).map(|_| SgList::new()).collect();
-        for mut segment in self.segments {
+        let ToDo { kind, outputs, segments } = match self {
+            Sum::Made(made) => return made,
+            Sum::ToDo(to_do) => *to_do,
+        };
+        let mut results: Parities = (0..outputs).map(|_| SgList::new()).collect();
+        for mut segment in segments {
             if segment.outputs.is_empty() {
-                for (result, word) in results.iter_mut().zip(run_words(&self.kind, &segment.inputs))
-                {
+                let words = segment.inputs.iter().map(|input| input.fill_word().unwrap_or(0));
+                let words: SmallVec<[u64; 16]> = words.collect();
+                for (result, word) in results.iter_mut().zip(run_words(&kind, &words)) {
                     result.push(Buf::fill(word, segment.len));
                 }
                 continue;
@@ -229,7 +268,7 @@ impl Sum {
                 let outputs = segment.outputs.iter_mut();
                 let mut outputs: SmallVec<[&mut [u8]; 2]> =
                     outputs.map(|output| &mut **output).collect();
-                run_bytes(&self.kind, &segment.inputs, &mut outputs);
+                run_bytes(&kind, &segment.inputs, &mut outputs);
             }
             for (result, output) in results.iter_mut().zip(segment.outputs) {
                 result.push(output.freeze());
@@ -239,12 +278,10 @@ impl Sum {
     }
 }
 
-fn run_words(kind: &Kind, inputs: &[Buf]) -> SmallVec<[u64; 2]> {
-    let words: SmallVec<[u64; 16]> =
-        inputs.iter().map(|input| input.fill_word().unwrap_or(0)).collect();
+fn run_words(kind: &Kind, words: &[u64]) -> SmallVec<[u64; 2]> {
     match kind {
         Kind::Generate { parities } => {
-            parity::generate_words(&words)[..*parities].iter().copied().collect()
+            parity::generate_words(words)[..*parities].iter().copied().collect()
         }
         Kind::Update { parities, coefficients } => {
             let count = usize::from(parities[0]) + usize::from(parities[1]);

@@ -22,6 +22,11 @@ impl Pieces {
         self.0.iter().map(|(_, data)| data.len() as u64).sum()
     }
 
+    /// Whether nothing is held.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The stretches, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, &SgList)> {
         self.0.iter().map(|(at, data)| (*at, data))
@@ -47,6 +52,10 @@ impl Pieces {
         }
         let (mut joined_at, mut joined) = (at, SgList::new());
         let (start, held) = &mut self.0[first];
+        if first + 1 == last && *start == at && held.len() == data.len() {
+            *held = data;
+            return;
+        }
         if *start < at {
             joined_at = *start;
             let keep = (at - *start) as usize;

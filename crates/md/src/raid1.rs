@@ -242,7 +242,7 @@ impl Mirror {
         let mut writes = Writes::default();
         for place in self.map.locate(piece.start) {
             if bad.contains(&place.slot) {
-                members.write(place.slot, place.at, data, Manner::default(), &mut writes);
+                members.write(place.slot, place.at, data.clone(), Manner::default(), &mut writes);
                 members.count_corrected(place.slot);
                 self.set.stats.borrow_mut().corrected += 1;
             }
@@ -302,7 +302,7 @@ impl Mirror {
         let mut writes = Writes::default();
         for spread in &spread {
             for (run, data) in spread.runs.iter().zip(spread.scatter(data)) {
-                members.write(run.slot, run.at, &data, manner, &mut writes);
+                members.write(run.slot, run.at, data, manner, &mut writes);
             }
         }
         // Zeroing in a member's own way may be unknown to it: that fails nobody, it is done by writing.

@@ -21,6 +21,7 @@ use crate::timers::{TimerKey, Timers};
 use crate::work::Work;
 use async_task::Runnable;
 pub use async_task::Task;
+use futures_util::FutureExt as _;
 use slab::Slab;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -310,13 +311,13 @@ impl Rt {
         let key = inner.tasks.borrow_mut().insert(None);
         let entry = TaskEntry { inner: Rc::clone(&inner), key };
         let queue = Arc::clone(&inner.queue);
-        let (runnable, task) = async_task::spawn_local(
-            async move {
-                let _entry = entry;
-                future.await
-            },
-            move |runnable| queue.push(runnable),
-        );
+        // Not an async block: that would hold the future twice, as what it was given and as what it awaits.
+        let future = future.map(move |output| {
+            drop(entry);
+            output
+        });
+        let (runnable, task) =
+            async_task::spawn_local(future, move |runnable| queue.push(runnable));
         if let Some(waker) = inner.tasks.borrow_mut().get_mut(key) {
             *waker = Some(runnable.waker());
         }

@@ -9,10 +9,22 @@ use smallvec::SmallVec;
 use std::ops::Range;
 
 /// Bytes in several pieces. Cheap to clone, slice and join; never empty pieces.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct SgList {
     pieces: SmallVec<[Buf; 1]>,
     len: usize,
+}
+
+impl Clone for SgList {
+    // One piece is the rule; a list of any length is cloned by a loop.
+    #[inline]
+    fn clone(&self) -> SgList {
+        let pieces = match &self.pieces[..] {
+            [only] => SmallVec::from_buf([only.clone()]),
+            pieces => pieces.iter().cloned().collect(),
+        };
+        SgList { pieces, len: self.len }
+    }
 }
 
 impl SgList {
@@ -144,9 +156,10 @@ pub fn fill_with(target: &mut [u8], word: u64) {
 
 impl From<Buf> for SgList {
     fn from(buf: Buf) -> SgList {
-        let mut list = SgList::new();
-        list.push(buf);
-        list
+        match buf.len() {
+            0 => SgList::new(),
+            len => SgList { pieces: SmallVec::from_buf([buf]), len },
+        }
     }
 }
 

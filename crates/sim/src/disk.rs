@@ -10,7 +10,7 @@ pub mod overheads;
 pub mod read_ahead;
 pub mod seek;
 pub mod slow_reads;
-mod spots;
+mod stretches;
 
 pub use device::Disk;
 

@@ -21,6 +21,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use stdx::{Duration, Instant};
 
 /// Something with events in time.
@@ -47,6 +48,7 @@ pub struct SimReactor {
     in_world: bool,
     /// The processor of a RAID controller, which does what its sets need and is not the host's own.
     engine: RefCell<Option<Processor>>,
+    woken: Arc<Woken>,
 }
 
 impl SimReactor {
@@ -71,6 +73,7 @@ impl SimReactor {
             core,
             in_world,
             engine: RefCell::new(None),
+            woken: Arc::default(),
         })
     }
 
@@ -133,16 +136,22 @@ impl Reactor for SimReactor {
 
     fn park(&self, deadline: Option<Instant>) -> Parked {
         assert!(!self.in_world, "the executors of a world are run by the world");
-        let Some(next) = [deadline, self.next_event()].into_iter().flatten().min() else {
-            return Parked::Stalled;
-        };
-        self.now.set(self.now.get().max(next));
-        self.dispatch();
-        Parked::LookAgain
+        self.woken.0.store(false, Ordering::Relaxed);
+        // Events that wake no task are the devices' own affair: there is nothing to look at until one does.
+        loop {
+            let Some(next) = [deadline, self.next_event()].into_iter().flatten().min() else {
+                return Parked::Stalled;
+            };
+            self.now.set(self.now.get().max(next));
+            self.dispatch();
+            if deadline == Some(next) || self.woken.0.load(Ordering::Relaxed) {
+                return Parked::LookAgain;
+            }
+        }
     }
 
     fn unparker(&self) -> Arc<dyn Unpark> {
-        Arc::new(NeverParked)
+        Arc::clone(&self.woken) as Arc<dyn Unpark>
     }
 
     fn plan(&self, work: Work) -> ComputePlan {
@@ -174,9 +183,12 @@ fn is_the_hosts(work: &Work) -> bool {
     work.place() == Place::Anywhere || work.parts().any(of_system)
 }
 
-/// Parking in virtual time takes no time, so there is nothing to end.
-struct NeverParked;
+/// Whether a task was woken while the clock jumped from event to event.
+#[derive(Default)]
+struct Woken(AtomicBool);
 
-impl Unpark for NeverParked {
-    fn unpark(&self) {}
+impl Unpark for Woken {
+    fn unpark(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }

@@ -20,7 +20,10 @@
 //!
 //! It doesn't compress, and doesn't find equal pages that repeat nothing.
 
+use few::Few;
 use stdx::{ByteCount, GIB, MIB, Offset};
+
+mod few;
 
 /// The unit in which bytes are kept whole.
 pub const PAGE_BYTES: usize = 4096;
@@ -31,6 +34,8 @@ const GROUPS_PER_REGION: usize = (GIB / MIB) as usize;
 const SPARSE_GROUPS_MAX: usize = 64;
 /// Pages that differ before a group is kept page by page, likewise.
 const SPARSE_PAGES_MAX: usize = 32;
+type FewGroups = Few<u16, Group, SPARSE_GROUPS_MAX>;
+type FewPages = Few<u8, Page, SPARSE_PAGES_MAX>;
 /// The size of the word whose repetition is stored once.
 const WORD: u64 = 8;
 
@@ -53,7 +58,7 @@ pub struct Store {
 #[derive(Debug)]
 enum Region {
     Uniform(u64),
-    Sparse(Box<Few<u16, Group>>),
+    Sparse(Box<FewGroups>),
     Groups(Box<[Group; GROUPS_PER_REGION]>),
 }
 
@@ -62,15 +67,8 @@ enum Group {
     Uniform(u64),
     /// Zeros but for one page, which repeats a word: what one scattered write leaves.
     Page(u8, u64),
-    Sparse(Box<Few<u8, Page>>),
+    Sparse(Box<FewPages>),
     Pages(Box<[Page; PAGES_PER_GROUP]>),
-}
-
-/// One word over and over but for a few children, in order: what several scattered writes leave.
-#[derive(Debug)]
-struct Few<I, T> {
-    word: u64,
-    children: Vec<(I, T)>,
 }
 
 const _: () = assert!(size_of::<Region>() == 16 && size_of::<Group>() == 16, "slots are small");
@@ -230,7 +228,7 @@ impl Region {
     /// One group, which may be changed: of its own from here on.
     fn group_mut(&mut self, index: usize) -> &mut Group {
         if let Region::Uniform(word) = *self {
-            *self = Region::Sparse(Box::new(Few { word, children: Vec::new() }));
+            *self = Region::Sparse(Box::new(Few::new(word)));
         }
         if let Region::Sparse(few) = self
             && few.children.len() >= SPARSE_GROUPS_MAX
@@ -248,7 +246,7 @@ impl Region {
     fn dense(&mut self) {
         let (word, few) = match self {
             Region::Uniform(word) => (*word, Vec::new()),
-            Region::Sparse(few) => (few.word, std::mem::take(&mut few.children)),
+            Region::Sparse(few) => (few.word, few.take_all()),
             Region::Groups(_) => return,
         };
         let mut groups = Box::new([const { Group::Uniform(0) }; GROUPS_PER_REGION]);
@@ -291,30 +289,6 @@ impl Region {
     }
 }
 
-impl<I: Copy + Ord, T> Few<I, T> {
-    /// A child, where it differs.
-    fn get(&self, index: I) -> Option<&T> {
-        let found = self.children.binary_search_by_key(&index, |(at, _)| *at).ok()?;
-        Some(&self.children[found].1)
-    }
-
-    /// A child, which may be changed: where it did not differ so far it is made of the word.
-    fn get_mut(&mut self, index: I, of_word: impl FnOnce(u64) -> T) -> &mut T {
-        let found = self.children.binary_search_by_key(&index, |(at, _)| *at);
-        let at = found.unwrap_or_else(|at| {
-            self.children.insert(at, (index, of_word(self.word)));
-            at
-        });
-        &mut self.children[at].1
-    }
-
-    /// Bytes that it takes, with what its children take besides.
-    fn memory(&self, of: impl Fn(&T) -> usize) -> usize {
-        let below: usize = self.children.iter().map(|(_, child)| of(child)).sum();
-        size_of::<Self>() + self.children.capacity() * size_of::<(I, T)>() + below
-    }
-}
-
 impl Group {
     /// As [`Region::look`].
     fn look(&self, at: u64) -> (u64, Result<&[u8; PAGE_BYTES], u64>) {
@@ -348,12 +322,16 @@ impl Group {
     /// One page, which may be changed: of its own from here on.
     fn page_mut(&mut self, index: usize) -> &mut Page {
         let few = match *self {
-            Group::Uniform(word) => Some((word, Vec::new())),
-            Group::Page(page, word) => Some((0, vec![(page, Page::Uniform(word))])),
+            Group::Uniform(word) => Some(FewPages::new(word)),
+            Group::Page(page, word) => {
+                let mut few = FewPages::new(0);
+                *few.get_mut(page, Page::Uniform) = Page::Uniform(word);
+                Some(few)
+            }
             _ => None,
         };
-        if let Some((word, children)) = few {
-            *self = Group::Sparse(Box::new(Few { word, children }));
+        if let Some(few) = few {
+            *self = Group::Sparse(Box::new(few));
         }
         if let Group::Sparse(few) = self
             && few.children.len() >= SPARSE_PAGES_MAX
@@ -372,7 +350,7 @@ impl Group {
         let (word, few) = match self {
             Group::Uniform(word) => (*word, Vec::new()),
             Group::Page(page, word) => (0, vec![(*page, Page::Uniform(*word))]),
-            Group::Sparse(few) => (few.word, std::mem::take(&mut few.children)),
+            Group::Sparse(few) => (few.word, few.take_all()),
             Group::Pages(_) => return,
         };
         let mut pages = Box::new([const { Page::Uniform(0) }; PAGES_PER_GROUP]);

@@ -160,24 +160,6 @@ impl RangeSet {
         self.stretches.get(&0).copied().unwrap_or(0)
     }
 
-    /// The `count` stretches nearest to `middle`, the nearest first; one that lies over it is 0 away. All of them, where there are
-    /// no more.
-    pub fn near(&self, middle: u64, count: usize) -> impl Iterator<Item = Range<u64>> + '_ {
-        let mut after = self.stretches.range(middle..).peekable();
-        let mut before = self.stretches.range(..middle).rev().peekable();
-        let nearest = move || {
-            let far_after = after.peek().map(|(at, _)| **at - middle);
-            let far_before = before.peek().map(|(_, end)| middle.saturating_sub(**end));
-            let behind = match (far_before, far_after) {
-                (Some(behind), Some(ahead)) => behind < ahead,
-                (behind, _) => behind.is_some(),
-            };
-            let (&at, &end) = if behind { before.next() } else { after.next() }?;
-            Some(at..end)
-        };
-        std::iter::from_fn(nearest).take(count)
-    }
-
     /// Takes everything out.
     pub fn clear(&mut self) {
         self.stretches.clear();
@@ -255,7 +237,6 @@ mod tests {
         assert!(set.iter().all(|stretch| !stretch.is_empty()));
         assert_eq!(set.prefix(), flags.iter().take_while(|flag| **flag).count() as u64);
         assert!((0..NUMBERS).all(|number| set.contains(number) == flags[number as usize]));
-        assert_eq!(set.near(30, 1000).count(), set.len());
         for number in 0..NUMBERS {
             let held = set.iter().find(|stretch| stretch.contains(&number));
             assert_eq!(set.stretch_of(number), held);
@@ -285,20 +266,6 @@ mod tests {
             assert!(gap.end == range.end || flags[gap.end as usize]);
             assert!(all(&flags[from..gap.start as usize]));
         }
-    }
-
-    /// A disk that looks at one stretch must find it on whichever side of the head it lies.
-    #[test]
-    fn near_finds_as_many_as_there_are_on_either_side() {
-        let set: RangeSet = [0..2, 10..12, 20..22, 90..92].into_iter().collect();
-        let near =
-            |middle, count| set.near(middle, count).map(|part| part.start).collect::<Vec<_>>();
-        assert_eq!(near(100, 1), [90]);
-        assert_eq!(near(100, 3), [90, 20, 10]);
-        assert_eq!(near(0, 3), [0, 10, 20]);
-        assert_eq!(near(21, 2), [20, 10]);
-        assert_eq!(near(14, 9), [10, 20, 0, 90]);
-        assert_eq!(near(14, 0), [0; 0]);
     }
 
     #[test]

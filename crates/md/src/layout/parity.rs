@@ -131,7 +131,8 @@ impl ParityMap {
     /// The slot of the row's data chunk of this index.
     pub(crate) fn data_slot(&self, row: &Row, index: usize) -> usize {
         if let Some(first) = row.first {
-            return (first + index) % self.round();
+            let (slot, round) = (first + index, self.round());
+            return if slot < round { slot } else { slot - round };
         }
         // By slot number, stepping over the parities in the order of their slots.
         let (low, high) = match row.q {

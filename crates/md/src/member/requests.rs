@@ -65,15 +65,20 @@ impl Members {
         &self,
         slot: usize,
         at: u64,
-        data: &SgList,
+        mut data: SgList,
         manner: Manner,
         writes: &mut Writes,
     ) {
         let range = at..at + data.len() as u64;
         let whose = Whose { slot, id: self.id(slot) };
+        let other = self.slots[slot].replacement.borrow();
         match self.state(slot) {
             MemberState::Active => {
-                writes.push(self.submit(slot, manner.request(at, data.clone())), whose)
+                let data = match &*other {
+                    Some(_) => data.clone(),
+                    None => std::mem::take(&mut data),
+                };
+                writes.push(self.submit(slot, manner.request(at, data)), whose);
             }
             MemberState::Rebuilding => {
                 for part in self.slots[slot].there.borrow().within(range.clone()) {
@@ -83,7 +88,7 @@ impl Members {
             }
             _ => {}
         }
-        if let Some(other) = &*self.slots[slot].replacement.borrow() {
+        if let Some(other) = &*other {
             for part in other.copied.within(range.clone()) {
                 let data = data.slice((part.start - at) as usize..(part.end - at) as usize);
                 let future = self.submit_to(&other.device, manner.request(part.start, data));

@@ -118,7 +118,7 @@ impl Stripes {
         let held = self.log_rows(rows, &by_member).await?;
         let mut writes = Writes::default();
         for (slot, data) in by_member.iter().enumerate() {
-            self.set.members.write(slot, start, data, manner, &mut writes);
+            self.set.members.write(slot, start, data.clone(), manner, &mut writes);
         }
         self.set.members.settle(writes, |_| false).await;
         drop(held);
@@ -149,7 +149,7 @@ impl Stripes {
         let held = self.log_rows(rows, &vec![zeros.clone(); self.map.disks]).await?;
         let mut writes = Writes::default();
         for slot in 0..self.map.disks {
-            self.set.members.write(slot, places.start, &zeros, manner, &mut writes);
+            self.set.members.write(slot, places.start, zeros.clone(), manner, &mut writes);
         }
         let unable = self.set.members.settle(writes, |_| true).await.is_some();
         drop(held);

@@ -35,6 +35,9 @@ const ROUNDS_MAX: usize = 2 * MEMBERS_MAX;
 /// Places that could not be read, by slot.
 type BadPlaces = BTreeMap<usize, RangeSet>;
 
+/// The slots from which something is computed.
+type Sources = SmallVec<[usize; 16]>;
+
 /// A part of a row of one slot that must be computed.
 struct Lost {
     slot: usize,
@@ -65,7 +68,6 @@ impl Stripes {
             if reads.is_empty() && lost.is_empty() {
                 return Ok(());
             }
-            let mut sums = Sums::default();
             let direct = reads.len();
             let mut sources = Vec::with_capacity(lost.len());
             for lost in &lost {
@@ -79,35 +81,47 @@ impl Stripes {
             if !reads.is_empty() {
                 let sorted = direct == reads.len() && direct < 2;
                 let reads = if sorted { reads } else { joined(reads) };
-                self.read_known(reads, known, &mut bad, priority).await;
+                // What can't be read is rare: what deals with it is boxed, or each write would carry it.
+                let failed = self.read_once(reads, known, priority).await;
+                if !failed.is_empty() {
+                    Box::pin(self.read_again(failed, known, &mut bad, priority)).await;
+                }
                 continue;
             }
-            for (lost, (row, used)) in lost.iter().zip(&sources) {
-                self.add_sum(&mut sums, row, lost, used, known);
-            }
-            let results = sums.compute(&self.set.rt).await;
-            let mut writes = Writes::default();
-            for (lost, mut result) in lost.iter().zip(results) {
-                let data = result.pop().expect("a reconstruction gives what is wanted");
-                let len = lost.range.end - lost.range.start;
-                assert_eq!(data.len() as u64, len, "what is computed is what was lost");
-                self.set.stats.borrow_mut().reconstructed_bytes += len;
-                if bad.get(&lost.slot).is_some_and(|bad| bad.touches(&lost.range)) {
-                    self.set.members.write(
-                        lost.slot,
-                        lost.range.start,
-                        &data,
-                        Manner::default(),
-                        &mut writes,
-                    );
-                    self.set.members.count_corrected(lost.slot);
-                    self.set.stats.borrow_mut().corrected += 1;
-                }
-                known[lost.slot].insert(lost.range.start, data);
-            }
-            self.set.members.settle(writes, |_| false).await;
+            Box::pin(self.compute_lost(&lost, &sources, known, &bad)).await;
         }
         unreachable!("each round takes away a member or a place")
+    }
+
+    /// Computes what is lost, each from its sources, which are known.
+    async fn compute_lost(
+        &self,
+        lost: &[Lost],
+        sources: &[(Row, Sources)],
+        known: &mut [Pieces],
+        bad: &BadPlaces,
+    ) {
+        let mut sums = Sums::default();
+        for (lost, (row, used)) in lost.iter().zip(sources) {
+            self.add_sum(&mut sums, row, lost, used, known);
+        }
+        let results = sums.compute(&self.set.rt).await;
+        let mut writes = Writes::default();
+        for (lost, mut result) in lost.iter().zip(results) {
+            let data = result.pop().expect("a reconstruction gives what is wanted");
+            let len = lost.range.end - lost.range.start;
+            assert_eq!(data.len() as u64, len, "what is computed is what was lost");
+            self.set.stats.borrow_mut().reconstructed_bytes += len;
+            if bad.get(&lost.slot).is_some_and(|bad| bad.touches(&lost.range)) {
+                let manner = Manner::default();
+                let (at, data) = (lost.range.start, data.clone());
+                self.set.members.write(lost.slot, at, data, manner, &mut writes);
+                self.set.members.count_corrected(lost.slot);
+                self.set.stats.borrow_mut().corrected += 1;
+            }
+            known[lost.slot].insert(lost.range.start, data);
+        }
+        self.set.members.settle(writes, |_| false).await;
     }
 
     fn can_read(&self, slot: usize, range: &Range<u64>, bad: &BadPlaces) -> bool {
@@ -133,13 +147,13 @@ impl Stripes {
         lost: &Lost,
         known: &[Pieces],
         bad: &BadPlaces,
-    ) -> Result<SmallVec<[usize; 16]>, IoErrorKind> {
+    ) -> Result<Sources, IoErrorKind> {
         let can_have = |slot: usize| {
             let mut can = slot != lost.slot;
             known[slot].gaps(&lost.range, |gap| can &= self.can_read(slot, &gap, bad));
             can
         };
-        let mut used: SmallVec<[usize; 16]> = SmallVec::new();
+        let mut used = Sources::new();
         let data = (0..self.map.data).map(|index| self.map.data_slot(row, index));
         used.extend(data.filter(|slot| can_have(*slot)));
         let unknown = self.map.data - used.len();
@@ -175,16 +189,16 @@ impl Stripes {
         sums.reconstruct(data, parity);
     }
 
-    /// Reads, all at once; what can't be read is noted.
-    async fn read_known(
+    /// Reads once more, in grains, what met a bad place; what can't be read is noted.
+    async fn read_again(
         &self,
-        reads: Wants,
+        failed: Wants,
         known: &mut [Pieces],
         bad: &mut BadPlaces,
         priority: Priority,
     ) {
         let mut again = Wants::new();
-        for (slot, range) in self.read_once(reads, known, priority).await {
+        for (slot, range) in failed {
             let grains = range.start / RETRY_GRAIN..range.end.div_ceil(RETRY_GRAIN);
             let grains = grains.map(|grain| grain * RETRY_GRAIN..(grain + 1) * RETRY_GRAIN);
             again.extend(

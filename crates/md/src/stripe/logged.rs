@@ -159,7 +159,13 @@ impl Stripes {
         let mut writes = Writes::default();
         for stretch in &round {
             for (slot, data) in stretch.data.iter().chain(&stretch.parity) {
-                self.set.members.write(*slot, stretch.places.start, data, manner, &mut writes);
+                self.set.members.write(
+                    *slot,
+                    stretch.places.start,
+                    data.clone(),
+                    manner,
+                    &mut writes,
+                );
             }
         }
         self.set.members.settle(writes, |_| false).await;

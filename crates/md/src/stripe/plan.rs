@@ -67,6 +67,18 @@ pub(crate) struct WritePlan {
     pub(crate) wants: Wants,
 }
 
+type WantedSlots = SmallVec<[usize; 8]>;
+
+/// Slots of a band that would be read for one of the ways to its parity.
+#[derive(Default)]
+struct Way {
+    slots: WantedSlots,
+    /// Those that are not known.
+    reads: usize,
+    /// One of them can't be had.
+    is_blocked: bool,
+}
+
 impl<R: Fn(usize, &Range<u64>) -> bool> View<'_, R> {
     /// Makes the plan.
     pub(crate) fn plan(&self) -> WritePlan {
@@ -78,54 +90,54 @@ impl<R: Fn(usize, &Range<u64>) -> bool> View<'_, R> {
         edges.dedup();
         let mut plan = WritePlan::default();
         for pair in edges.windows(2) {
-            let range = pair[0]..pair[1];
-            if self.new.iter().any(|new| new.holds(&range)) {
-                self.plan_band(range, &mut plan);
-            }
+            self.plan_band(pair[0]..pair[1], &mut plan);
         }
         plan
     }
 
+    /// Plans what lies between two edges, where something is written there.
     fn plan_band(&self, range: Range<u64>, plan: &mut WritePlan) {
-        let parities = || [Some(self.row.p), self.row.q].into_iter().flatten();
-        let data = || (0..self.map.data).map(|index| self.map.data_slot(self.row, index));
-        let written = |slot: &usize| self.new[*slot].holds(&range);
-        let known = |slot: usize| self.old[slot].holds(&range);
-        let readable = |slot: usize| known(slot) || (self.readable)(slot, &range);
-        let in_use = |slot: &usize| (self.readable)(*slot, &range);
-
-        let count_written = data().filter(written).count();
-        let count_in_use = parities().filter(in_use).count();
+        // What changes, and so is read to be modified; what does not, and so is read to make the parity anew.
+        let (mut changed, mut unwritten) = (Way::default(), Way::default());
+        let add = |way: &mut Way, slot: usize| {
+            let known = self.old[slot].holds(&range);
+            way.reads += usize::from(!known);
+            way.is_blocked |= !known && !(self.readable)(slot, &range);
+            way.slots.push(slot);
+        };
+        for index in 0..self.map.data {
+            let slot = self.map.data_slot(self.row, index);
+            let way = if self.new[slot].holds(&range) { &mut changed } else { &mut unwritten };
+            add(way, slot);
+        }
+        let count_written = changed.slots.len();
+        if count_written == 0 {
+            return;
+        }
+        let parities = [Some(self.row.p), self.row.q].into_iter().flatten();
+        parities.filter(|slot| (self.readable)(*slot, &range)).for_each(|p| add(&mut changed, p));
+        let count_in_use = changed.slots.len() - count_written;
         let enough_in_use = !self.all_parity || count_in_use == self.map.parities();
         let mode = if count_in_use == 0 && !self.all_parity {
             Mode::Plain
-        } else if count_written == self.map.data {
+        } else if unwritten.slots.is_empty() {
             Mode::Full
         } else {
-            let unwritten = || data().filter(|slot| !written(slot));
-            let changed = || data().filter(written).chain(parities().filter(in_use));
-            let reconstruct_reads = unwritten().filter(|slot| !known(*slot)).count();
-            let modify_reads = changed().filter(|slot| !known(*slot)).count();
-            let can_reconstruct = unwritten().all(readable);
-            let can_modify = self.clean && enough_in_use && changed().all(readable);
-            let modify_is_less = modify_reads < reconstruct_reads
-                || modify_reads == 0 && reconstruct_reads == 0 && 2 * count_written < self.map.data;
-            if can_modify && (modify_is_less || !can_reconstruct) {
+            let can_modify = self.clean && enough_in_use && !changed.is_blocked;
+            let modify_is_less = changed.reads < unwritten.reads
+                || changed.reads == 0 && unwritten.reads == 0 && 2 * count_written < self.map.data;
+            if can_modify && (modify_is_less || unwritten.is_blocked) {
                 Mode::Modify
             } else {
                 Mode::Reconstruct
             }
         };
-        match mode {
-            Mode::Full | Mode::Plain => {}
-            Mode::Reconstruct => plan
-                .wants
-                .extend(data().filter(|slot| !written(slot)).map(|slot| (slot, range.clone()))),
-            Mode::Modify => {
-                let changed = data().filter(written).chain(parities().filter(in_use));
-                plan.wants.extend(changed.map(|slot| (slot, range.clone())));
-            }
-        }
+        let wanted = match mode {
+            Mode::Full | Mode::Plain => WantedSlots::new(),
+            Mode::Reconstruct => unwritten.slots,
+            Mode::Modify => changed.slots,
+        };
+        plan.wants.extend(wanted.into_iter().map(|slot| (slot, range.clone())));
         plan.bands.push(Band { range, mode });
     }
 }

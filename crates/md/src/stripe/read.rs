@@ -116,8 +116,8 @@ impl Stripes {
         let mut known = self.nothing_known();
         for row in rows {
             if let Some(cached) = self.cache.borrow().look(row) {
-                for (known, cached) in known.iter_mut().zip(cached) {
-                    cached.iter().for_each(|(at, data)| known.insert(at, data.clone()));
+                for (slot, cached) in cached {
+                    cached.iter().for_each(|(at, data)| known[*slot].insert(at, data.clone()));
                 }
             }
         }

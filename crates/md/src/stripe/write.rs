@@ -115,8 +115,7 @@ impl Stripes {
                     more
                 });
                 place.insert(waiting);
-                let this = Rc::clone(self);
-                self.set.rt.spawn(async move { this.write_batch(row, more).await }).detach();
+                self.set.rt.spawn(Rc::clone(self).write_batch(row, more)).detach();
             }
         }
     }
@@ -132,7 +131,7 @@ impl Stripes {
     }
 
     /// Carries out what is put down at a row.
-    async fn write_batch(&self, row: u64, more: Option<oneshot::Receiver<()>>) {
+    async fn write_batch(self: Rc<Self>, row: u64, more: Option<oneshot::Receiver<()>>) {
         if let Some(more) = more {
             // Ends when the sender is dropped: nothing more is to be expected.
             let patience = self.set.rt.sleep(STREAM_WAIT_MAX);
@@ -166,12 +165,14 @@ impl Stripes {
             manner.priority = manner.priority.min(write.manner.priority);
             self.lay(write, &mut new, false);
         }
-        let mut known =
-            self.cache.borrow_mut().take(number).unwrap_or_else(|| self.nothing_known());
+        let mut known = self.nothing_known();
+        let cached = self.cache.borrow_mut().take(number);
+        cached.into_iter().flatten().for_each(|(slot, pieces)| known[slot] = pieces);
         let log = self.log();
         let page = log.as_ref().and_then(|log| log.page());
         if let Some(page) = page {
-            self.widen(page, &mut new, &mut known, manner.priority).await?;
+            // Boxed, as what else has to do with a log: or each write would carry it.
+            Box::pin(self.widen(page, &mut new, &mut known, manner.priority)).await?;
         }
         let all_parity = page.is_some();
         let view = View {
@@ -191,11 +192,16 @@ impl Stripes {
         self.add_parity(&row, &plan.bands, &mut new, &known, all_parity).await;
 
         if let Some(log) = log {
-            self.write_logged(&*log, number, &plan.bands, &new, &known, manner).await?;
+            Box::pin(self.write_logged(&*log, number, &plan.bands, &new, &known, manner)).await?;
         } else {
             let mut writes = Writes::default();
-            for (slot, pieces) in new.iter().enumerate() {
-                for (at, data) in pieces.iter() {
+            for (slot, pieces) in new.iter_mut().enumerate() {
+                // The parity stays, to be known afterwards.
+                let pieces = match row.is_parity(slot) {
+                    true => pieces.clone(),
+                    false => std::mem::take(pieces),
+                };
+                for (at, data) in pieces.into_iter() {
                     let end = at + data.len() as u64;
                     assert!(
                         places.start <= at && end <= places.end,
@@ -279,13 +285,11 @@ impl Stripes {
                     let old = |slot: usize| {
                         known[slot].get(range).expect("the plan wanted what is changed")
                     };
-                    let mut changes = Vec::new();
-                    for index in 0..self.map.data {
+                    let changes = (0..self.map.data).filter_map(|index| {
                         let slot = self.map.data_slot(row, index);
-                        if let Some(new) = new[slot].get(range) {
-                            changes.push((self.map.coefficient(row, slot), old(slot), new));
-                        }
-                    }
+                        let new = new[slot].get(range)?;
+                        Some((self.map.coefficient(row, slot), old(slot), new))
+                    });
                     let known_parity =
                         |slot: Option<usize>| slot.and_then(|slot| known[slot].get(range));
                     let parities = [known_parity(p), known_parity(q)];

@@ -265,7 +265,7 @@ impl Mirror {
         let mut writes = Writes::default();
         for spread in &copies {
             for (run, data) in spread.runs.iter().zip(spread.scatter(&data)) {
-                members.write(run.slot, run.at, &data, MANNER, &mut writes);
+                members.write(run.slot, run.at, data, MANNER, &mut writes);
             }
         }
         let spared = members.settle(writes, |slot| self.is_last(slot)).await;
@@ -329,7 +329,7 @@ impl Mirror {
                         members.write(
                             place.slot,
                             place.at + part.start,
-                            &right,
+                            right,
                             MANNER,
                             &mut writes,
                         );

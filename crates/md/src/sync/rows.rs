@@ -59,7 +59,7 @@ impl Stripes {
         for (number, parities) in rows.clone().zip(self.parities_of(rows, &known).await) {
             let row = self.map.row(number);
             for (slot, parity) in [Some(row.p), row.q].into_iter().flatten().zip(parities) {
-                self.set.members.write(slot, number * self.map.chunk, &parity, MANNER, &mut writes);
+                self.set.members.write(slot, number * self.map.chunk, parity, MANNER, &mut writes);
             }
         }
         self.set.members.settle(writes, |_| false).await;
@@ -93,7 +93,7 @@ impl Stripes {
         let zeros = SgList::zeros((places.end - places.start) as usize);
         let mut writes = Writes::default();
         for slot in 0..self.map.disks {
-            self.set.members.write(slot, places.start, &zeros, MANNER, &mut writes);
+            self.set.members.write(slot, places.start, zeros.clone(), MANNER, &mut writes);
         }
         self.set.members.settle(writes, |_| false).await;
         self.covered(places).map_err(io_error(places.start))?;
@@ -226,7 +226,7 @@ impl Stripes {
                         array: place.and_then(|place| self.map.array_byte(place)).map(Offset),
                     });
                     if let Some(Suspect { slot, right: Some(right) }) = suspect.filter(|_| repair) {
-                        members.write(slot, at.start, &right, MANNER, &mut writes);
+                        members.write(slot, at.start, right, MANNER, &mut writes);
                         data_was_wrong.insert(at);
                     }
                 }
@@ -237,7 +237,7 @@ impl Stripes {
                     while let Some(gap) = data_was_wrong.gap(from, end) {
                         let (first, last) = (gap.start - start, gap.end - start);
                         let right = parity.slice(first as usize..last as usize);
-                        members.write(*slot, gap.start, &right, MANNER, &mut writes);
+                        members.write(*slot, gap.start, right, MANNER, &mut writes);
                         from = gap.end;
                     }
                 }

@@ -154,10 +154,11 @@ impl Disk {
                 }
                 Effect::WrittenBack(blocks) => {
                     let (at, len) = self.range(&blocks);
-                    inner.write_back(at, len);
                     // What was written anew meanwhile stays in the buffer.
-                    if inner.model.buffered(blocks).next().is_none() {
-                        inner.buffer.remove(at.bytes()..(at + len).bytes());
+                    let written_anew = inner.model.buffered(blocks).next().is_some();
+                    match written_anew {
+                        true => inner.write_back(at, len),
+                        false => inner.write_back_last(at, len),
                     }
                 }
                 Effect::Done(id) => {
@@ -196,6 +197,14 @@ impl Inner {
         for (place, data) in self.buffer.within(at.bytes()..(at + len).bytes()) {
             content::write(&mut self.medium, Offset(place), &data);
         }
+    }
+
+    /// The same, and the buffer holds it no longer.
+    fn write_back_last(&mut self, at: Offset, len: ByteCount) {
+        let medium = &mut self.medium;
+        self.buffer.take(at.bytes()..(at + len).bytes(), |place, data| {
+            content::write(medium, Offset(place), &data);
+        });
     }
 }
 

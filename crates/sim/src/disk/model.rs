@@ -43,12 +43,12 @@ use super::overheads::Overheads;
 use super::read_ahead::AheadRules;
 use super::seek::SeekCurve;
 use super::slow_reads::SlowReads;
-use super::spots::Spots;
+use super::stretches::Stretches;
 use crate::profile::{DiskProfile, Given, WriteBackOrder};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::ops::Range;
-use stdx::{Duration, Instant, Prng, RangeSet};
+use stdx::{Duration, Instant, Prng};
 
 mod ahead;
 mod choice;
@@ -195,12 +195,11 @@ struct Passed {
 pub struct DiskModel {
     pub(super) layout: Layout,
     pub(super) seek: SeekCurve,
-    /// Of stretches of the write buffer.
-    spots: Spots,
     phase_ns: u64,
     sector_bytes: u64,
     physical_sectors: u64,
     overheads: Overheads,
+    minimum_write_seek_ns: u64,
     /// Of what is read, and of what is written.
     interface_ns_per_byte: [f64; 2],
     queue_depth: usize,
@@ -240,7 +239,7 @@ pub struct DiskModel {
     crossing: Vec<Option<Crossing>>,
     crossing_free: Vec<usize>,
     for_room: VecDeque<Command>,
-    dirty: RangeSet,
+    dirty: Stretches,
     reads: ReadCache,
     events: BinaryHeap<Reverse<(Instant, u64, Event)>>,
     event_number: u64,
@@ -255,12 +254,14 @@ impl DiskModel {
         let sectors = |mb: f64| ((mb * 1_048_576.0) as u64 / sector_bytes).max(1);
         let segments = profile.read_segments.value;
         let segment_sectors = (sectors(profile.read_cache_mb.value) / segments).max(1);
+        let overheads = Overheads::new(profile);
         let is = |given: &Option<Given<bool>>| given.as_ref().is_some_and(|given| given.value);
         DiskModel {
             phase_ns: prng.below(layout.revolution_ns()),
             sector_bytes,
             physical_sectors: profile.physical_sector_bytes.value / sector_bytes,
-            overheads: Overheads::new(profile),
+            minimum_write_seek_ns: overheads.minimum_write_seek.as_nanos() as u64,
+            overheads,
             interface_ns_per_byte: [
                 1e3 / profile.interface_mb_s.value,
                 1e3 / profile
@@ -301,13 +302,12 @@ impl DiskModel {
             crossing: Vec::new(),
             crossing_free: Vec::new(),
             for_room: VecDeque::new(),
-            dirty: RangeSet::default(),
+            dirty: Stretches::default(),
             reads: ReadCache::new(segments as usize, segment_sectors),
             events: BinaryHeap::new(),
             event_number: 0,
             layout,
             seek,
-            spots: Spots::new(),
         }
     }
 
@@ -517,7 +517,7 @@ impl DiskModel {
             Mechanism::Busy { job: Job::Write(write), end, .. } => {
                 self.park_head(write.blocks.end, end);
                 // What the buffer still had of these blocks is older.
-                self.dirty.remove(write.blocks);
+                self.dirty.remove(write.blocks, &self.layout);
                 effects.push(Effect::Written(write.id));
                 let back = match write.apart {
                     true => self.overheads.reselect_again,

@@ -85,6 +85,7 @@ impl Sheet {
         Sheet { next_track_ns: next_track, root_ns, knee, knee_ns, slope_ns }
     }
 
+    #[inline]
     fn time_ns(&self, distance: u64) -> u64 {
         let d = distance as f64;
         let ns = if d <= self.knee {
@@ -92,7 +93,8 @@ impl Sheet {
         } else {
             self.knee_ns + self.slope_ns * (d - self.knee)
         };
-        ns as u64
+        // By way of the signed number, to which a processor converts in one step.
+        (ns as i64).max(0) as u64
     }
 }
 
@@ -126,7 +128,13 @@ impl SeekCurve {
         self.farther_is_later
     }
 
+    /// Whether another head may make a difference to [`time_ns`](SeekCurve::time_ns), to another cylinder or on the same.
+    pub fn heads_count(&self, other_cylinder: bool) -> bool {
+        !other_cylinder || self.for_writes.is_some() || matches!(self.arm, Arm::Table(_))
+    }
+
     /// From one place to another: cylinders apart, and whether the head is another.
+    #[inline]
     pub fn time_ns(&self, distance: u64, other_head: bool, write: bool) -> u64 {
         let switch = if other_head { self.head_switch_ns } else { 0 };
         if distance == 0 && !other_head {

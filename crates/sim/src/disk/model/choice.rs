@@ -14,10 +14,9 @@
 //! overtook it*: `age_commands` of them are worth one revolution. That is a rule of ours in the manner of
 //! theirs; what firmware does is not published. The age limit stays as the last resort.
 
-use super::writing::nanos;
 use super::{DiskModel, Job, Mechanism, Passed};
 use crate::disk::geometry::Place;
-use std::ops::Range;
+use crate::disk::stretches::Stretch;
 use stdx::{Duration, Instant};
 
 /// What the mechanism writes back in one go (2¹⁸ B). Longer keeps room blocked until its end; since
@@ -46,7 +45,7 @@ impl Way {
 struct Choice {
     /// Until it is under the heads, less what it has on account of its age.
     cost: i64,
-    start: Instant,
+    start_ns: u64,
     index: usize,
     way: Way,
     /// It is past the age limit, and the only one that was looked at.
@@ -93,7 +92,7 @@ impl DiskModel {
             true => 0,
             false => self.seek.time_ns(cylinder.abs_diff(self.head.cylinder), other_head, write),
         };
-        if write { arm.max(nanos(self.overheads.minimum_write_seek)) } else { arm }
+        if write { arm.max(self.minimum_write_seek_ns) } else { arm }
     }
 
     /// Gives the mechanism its next job, if there is one. Rules 3, 4 and 6.
@@ -115,15 +114,18 @@ impl DiskModel {
             true => self.best_to_write_back(now, least),
             false => None,
         };
-        let (job, media_start, way) = if let Some((start, mut blocks, way)) = back {
+        let (job, from, media_start, way) = if let Some((stretch, way)) = back {
+            let mut blocks = stretch.blocks();
             blocks.end = blocks.end.min(blocks.start + WRITE_BACK_BYTES_MAX / self.sector_bytes);
-            self.dirty.remove(blocks.clone());
-            (Job::WriteBack(blocks), start, way)
-        } else if let Some(Choice { start, index, way, .. }) = best {
+            self.dirty.remove(blocks.clone(), &self.layout);
+            let start = now + Duration::from_nanos(way.total());
+            (Job::WriteBack(blocks), stretch.unrolled_ns, start, way)
+        } else if let Some(Choice { start_ns, index, way, .. }) = best {
             self.queue[..index].iter_mut().for_each(|older| older.overtaken += 1);
             let waiting = self.queue.remove(index);
+            let from = waiting.place.unrolled_ns;
             let job = if waiting.write { Job::Write(waiting) } else { Job::Read(waiting) };
-            (job, start, way)
+            (job, from, Instant::from_nanos(start_ns), way)
         } else {
             return;
         };
@@ -131,10 +133,6 @@ impl DiskModel {
             Job::Read(waiting) => (&waiting.blocks, false),
             Job::Write(waiting) => (&waiting.blocks, true),
             Job::WriteBack(blocks) => (blocks, true),
-        };
-        let from = match &job {
-            Job::Read(waiting) | Job::Write(waiting) => waiting.place.unrolled_ns,
-            Job::WriteBack(blocks) => self.layout.locate(blocks.start).unrolled_ns,
         };
         let place = self.layout.end(blocks.end);
         let span = place.unrolled_ns - from;
@@ -168,33 +166,35 @@ impl DiskModel {
     }
 
     /// Of the commands that are looked at, the one that costs least. What the arm alone takes is a bound, which spares most of
-    /// them the rest.
+    /// them the rest. In nanoseconds throughout: many are looked at.
     fn best_of_queue(&self, now: Instant) -> Option<Choice> {
         let oldest = self.queue.first()?;
         let aged = now.since(oldest.arrived) >= self.age_limit;
         let looked_at = if aged { 1 } else { self.reorder_depth.min(self.queue.len()) };
         let mut best: Option<Choice> = None;
-        let here = self.angle_at(now);
+        let mut least = i64::MAX;
+        let (here, now_ns) = (self.angle_at(now), now.as_nanos());
         for (index, waiting) in self.queue[..looked_at].iter().enumerate() {
-            let from = now.max(waiting.ready);
+            let from_ns = now_ns.max(waiting.ready.as_nanos());
             let (lba, place, write) = (waiting.blocks.start, &waiting.place, waiting.write);
             let credit = (waiting.overtaken * self.overtaken_ns) as i64;
             let other_head = place.head != self.head.head;
             let mut arm = self.arm_ns(lba, place.cylinder, other_head, write);
-            let begins = nanos(from.since(now));
+            let begins = from_ns - now_ns;
             let bound = begins as i64 + arm as i64 - credit;
-            if best.as_ref().is_some_and(|best| bound >= best.cost) {
+            if best.is_some() && bound >= least {
                 continue;
             }
             if write {
                 // Its data is not over yet where the heads could be there before.
-                arm = arm.max(nanos(waiting.data.since(from)));
+                arm = arm.max(waiting.data.as_nanos().saturating_sub(from_ns));
             }
             let way = Way { arm, wait: self.wait_from(here, begins + arm, waiting.angle_ns) };
-            let start = from + Duration::from_nanos(way.total());
-            let cost = nanos(start.since(now)) as i64 - credit;
-            if best.as_ref().is_none_or(|best| cost < best.cost) {
-                best = Some(Choice { cost, start, index, way, aged });
+            let start_ns = from_ns + way.total();
+            let cost = (start_ns - now_ns) as i64 - credit;
+            if best.is_none() || cost < least {
+                least = cost;
+                best = Some(Choice { cost, start_ns, index, way, aged });
             }
         }
         best
@@ -203,16 +203,16 @@ impl DiskModel {
     /// Of the stretches that are looked at, the one that is first under the heads, if that is before `least`.
     ///
     /// They come the nearest first. Where one on a side of the head is too far for the arm alone, so are those behind it.
-    fn best_to_write_back(&self, now: Instant, least: i64) -> Option<(Instant, Range<u64>, Way)> {
+    fn best_to_write_back(&self, now: Instant, least: i64) -> Option<(Stretch, Way)> {
         let mut least = least;
         let mut back = None;
         let here = self.angle_at(now);
-        let sweep = self.sweeps.then(|| self.next_of_sweep()).flatten();
+        let sweep = self.sweeps.then(|| self.dirty.next_from(self.head_lba)).flatten();
         let nearest = if self.sweeps { 0 } else { self.reorder_depth };
         // Before the head, and behind it.
         let mut too_far = [false; 2];
         for stretch in self.dirty.near(self.head_lba, nearest).chain(sweep) {
-            let lba = stretch.start;
+            let (lba, cylinder) = (stretch.start, stretch.cylinder);
             let side = usize::from(lba >= self.head_lba);
             if too_far[side] {
                 if too_far[1 - side] {
@@ -220,30 +220,23 @@ impl DiskModel {
                 }
                 continue;
             }
-            let spot = self.spots.of(lba, &self.layout);
-            let bound = self.arm_ns(lba, spot.cylinder, false, true);
+            let bound = self.arm_ns(lba, cylinder, false, true);
             if bound as i64 >= least {
                 too_far[side] = self.seek.farther_is_later();
                 continue;
             }
-            let arm = self.arm_ns(lba, spot.cylinder, spot.head != self.head.head, true);
-            let way = Way { arm, wait: self.wait_from(here, arm, spot.angle_ns) };
+            let other_head = stretch.head != self.head.head;
+            let arm = match other_head && self.seek.heads_count(cylinder != self.head.cylinder) {
+                true => self.arm_ns(lba, cylinder, true, true),
+                false => bound,
+            };
+            let way = Way { arm, wait: self.wait_from(here, arm, stretch.angle_ns) };
             if (way.total() as i64) < least {
                 least = way.total() as i64;
-                back = Some((now + Duration::from_nanos(way.total()), stretch, way));
+                back = Some((stretch, way));
             }
         }
-        back
-    }
-
-    /// The next stretch from the head inward; from the outermost again where there is none.
-    fn next_of_sweep(&self) -> Option<Range<u64>> {
-        let here = self.head_lba;
-        let next = self.dirty.stretch_of(here).or_else(|| {
-            let start = self.dirty.next_start(here)?;
-            self.dirty.stretch_of(start)
-        });
-        next.or_else(|| self.dirty.iter().next())
+        back.map(|(stretch, way)| (*stretch, way))
     }
 
     /// Whether more than reading ahead is waiting for the mechanism.
@@ -281,20 +274,20 @@ mod tests {
                 disk.dirty.clear();
                 for _ in 0..=prng.below(150) {
                     let at = prng.below(sectors - 8);
-                    disk.dirty.insert(at..at + 8);
+                    disk.dirty.insert(at..at + 8, &disk.layout);
                 }
                 let end = 1 + prng.below(sectors - 1);
                 disk.park_head(end, disk.layout.end(end));
                 let now = Instant::from_nanos(prng.below(1 << 40));
                 let least = prng.below(30_000_000) as i64;
-                let way = |stretch: &Range<u64>| {
+                let way = |stretch: &Stretch| {
                     let place = disk.layout.locate(stretch.start);
                     disk.positioning(now, stretch.start, &place, true).total()
                 };
-                let all = disk.dirty.near(end, 32).map(|stretch| (way(&stretch), stretch));
+                let all = disk.dirty.near(end, 32).map(|stretch| (way(stretch), *stretch));
                 let first = all.filter(|(way, _)| (*way as i64) < least).min_by_key(|all| all.0);
                 let found = disk.best_to_write_back(now, least);
-                assert_eq!(found.map(|(_, stretch, way)| (way.total(), stretch)), first);
+                assert_eq!(found.map(|(stretch, way)| (way.total(), stretch)), first);
             }
         }
     }

@@ -4,7 +4,7 @@
 //! the heads begin when data comes over in time, so that they need not wait a revolution for the rest.
 
 use super::{Action, Command, Crossing, DiskModel, Effect, Event, Job, Mechanism, Waiting};
-use stdx::{Duration, Instant};
+use stdx::Instant;
 
 impl DiskModel {
     pub(super) fn begin_write(&mut self, now: Instant, command: Command) {
@@ -122,7 +122,7 @@ impl DiskModel {
                 return;
             }
             let command = self.for_room.pop_front().expect("it was just seen");
-            self.dirty.insert(blocks);
+            self.dirty.insert(blocks, &self.layout);
             effects.push(Effect::Buffered(command.id));
             self.schedule(now + self.overheads.write_completion, Event::Answered(command.id));
         }
@@ -145,9 +145,4 @@ impl DiskModel {
     pub(super) fn span_ns(&self, blocks: &std::ops::Range<u64>) -> u64 {
         self.layout.end(blocks.end).unrolled_ns - self.layout.locate(blocks.start).unrolled_ns
     }
-}
-
-/// A time in nanoseconds, for what is counted so.
-pub(super) fn nanos(duration: Duration) -> u64 {
-    duration.as_nanos() as u64
 }
