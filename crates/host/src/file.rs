@@ -40,6 +40,7 @@ use rt::{
     Device, Extent, ExtentKind, ExtentsFuture, Geometry, IoError, IoErrorKind, IoFuture, Op,
     Request,
 };
+use rustix::fs::{Access, AtFlags, CWD, accessat};
 use std::cell::Cell;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
@@ -204,16 +205,21 @@ impl FileDevice {
         ending: Ending,
     ) -> Result<FileDevice, OpenError> {
         let FileOptions { read_only, .. } = options;
+        let os = |doing, error| OpenError::Os { doing, path: path.into(), error };
         let Some(cover) = &host.cover else {
             return FileDevice::open_by(host, path, options, !read_only, ending);
         };
+        if !read_only {
+            // Who may not write is refused as in earnest.
+            let may = accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS);
+            may.map_err(|errno| os("opening", errno.into()))?;
+        }
         let read = FileOptions { read_only: true, ..options };
         let below = FileDevice::open_by(&host.uncovered(), path, read, !read_only, ending)?;
         if !read_only && !while_held(|| below.keep_writers_off(), |kept| !kept) {
             return Err(OpenError::Locked(path.into()));
         }
-        let os = |error| OpenError::Os { doing: "looking at", path: path.into(), error };
-        let identity = Identity::of(path).map_err(os)?;
+        let identity = Identity::of(path).map_err(|error| os("looking at", error))?;
         let (file, name, below) = (Rc::clone(&below.file), Arc::clone(&below.name), Rc::new(below));
         let overlay = cover.of(identity, below.clone());
         Ok(FileDevice {

@@ -9,6 +9,7 @@ use crate::serving::Serving;
 
 use pools::{add_disks, disks, done, program, refused, run};
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::SystemTime;
 
 const DISK_BYTES: u64 = 128 << 20;
@@ -166,4 +167,39 @@ fn an_export_is_covered_too() {
     done(at, &["-d", &uri, "zpool", "create", "tank", &uri]);
     assert!(modified().expect("a disk") != before);
     server.stop();
+}
+
+#[test]
+fn who_may_not_write_is_refused_as_in_earnest() {
+    let folder = disks(&["a"], DISK_BYTES);
+    let at = folder.path();
+    let immutable = |how: &str| {
+        let mut chattr = Command::new("chattr");
+        let changed = chattr.args([how, "a"]).current_dir(at).stderr(Stdio::null()).status();
+        changed.is_ok_and(|status| status.success())
+    };
+    if !rustix::process::geteuid().is_root() || !immutable("+i") {
+        return println!("skipped: nothing is made immutable here");
+    }
+    let create = ["zpool", "create", "tank", "a"];
+    let tried = run(at, &[&create[..], &["--dry-run"]].concat());
+    let output = run(at, &create);
+    assert!(immutable("-i"));
+    let [said, in_earnest] =
+        [&tried, &output].map(|output| String::from_utf8_lossy(&output.stderr).into_owned());
+    assert!(!output.status.success() && tried.status == output.status, "{said}{in_earnest}");
+    assert_eq!(said.replace(NOTE, ""), in_earnest);
+}
+
+/// What could break: a pool whose name another has already, which is found by the environment alone.
+#[test]
+fn disks_are_named_by_the_environment_too() {
+    let folder = disks(&["a", "b"], DISK_BYTES);
+    let at = folder.path();
+    done(at, &["zpool", "create", "tank", "a"]);
+    let mut create = Command::new(env!("CARGO_BIN_EXE_spindle"));
+    create.current_dir(at).args(["zpool", "create", "tank", "b"]).env("SPINDLE_DEVICES", ".");
+    let output = create.output().expect("the program starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("pool already exists"), "{said}");
 }

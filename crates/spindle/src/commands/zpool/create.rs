@@ -16,6 +16,7 @@ use ::zfs::spa::config::LabelState;
 use ::zfs::spa::create::{NewPool, POOL_NAME_BYTES_MAX, root_of};
 use ::zfs::spa::datasets::check_part;
 use ::zfs::spa::enable::with_needed;
+use attach::paths::named;
 use attach::pools::{NewMembers, PoolPlace, Pools};
 use clap::Args;
 use std::path::PathBuf;
@@ -193,7 +194,7 @@ pub fn run(args: &CreateArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
         vdevs::check_redundancy(&all, None)?;
     }
     let paths = vdevs::paths(&all);
-    if !args.force && !place.devices.is_empty() {
+    if !args.force && !named(place.devices).is_empty() {
         refuse_second(place, &args.pool)?;
     }
     let devices = NewMembers::open(place, &paths, args.force)?;

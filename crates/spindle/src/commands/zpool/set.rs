@@ -268,7 +268,7 @@ mod tests {
             ("size", "1", "is readonly"),
             ("nope", "1", "not a valid pool property"),
             ("failmode", "never", "must be one of 'wait | continue | panic'"),
-            ("cachefile", "none", "no cache file"),
+            ("cachefile", "/etc/pools", "no cache file"),
             ("comment", "a\nb", "printable"),
         ] {
             let text = change(name, value).err().expect("it is refused");
