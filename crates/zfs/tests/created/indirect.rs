@@ -214,6 +214,7 @@ fn fsync_unlink_create_of_the_same_name(
     let (was_cut, all) = cut.power_on(0, write);
     cut.rig.with_devices(all, async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
         let live = Rc::new(Live::open(spa, &fresh).await.expect("it opens for writing"));
+        assert_eq!(live.logs_given_up(), [], "where a log was cut it ends, and is not damaged");
         let real = mounted(&live, clock()).await;
         let found = content(&real, b"table").await;
         let (states, acknowledged) = &*states.borrow();

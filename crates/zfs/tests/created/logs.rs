@@ -221,6 +221,7 @@ fn each_change_committed(base: &Rig, disk: usize, write: u64, judges: bool) -> b
     let done = acknowledged.get();
     cut.rig.with_devices(all, async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
         let live = Rc::new(Live::open(spa, &fresh).await.expect("it opens for writing"));
+        assert_eq!(live.logs_given_up(), [], "where a log was cut it ends, and is not damaged");
         let real = mounted(&live, clock()).await;
         let found = seen(&real).await;
         let states = states.borrow();
