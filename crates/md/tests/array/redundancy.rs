@@ -480,6 +480,24 @@ fn operations_that_make_no_sense_say_why() {
     });
 }
 
+/// Members that are read and written in turn lose a seek each time: what is read at a stretch has to be long.
+#[test]
+fn making_parity_from_data_reads_far_ahead_of_what_it_writes() {
+    with_rt(|rt| async move {
+        let rig = Rig::new(&rt, shape(Level::Raid6, "left-symmetric", 5, 1024), 24, false, 1);
+        let whole = rig.array.whole();
+        rig.array.initialise(Initialise::FromData, whole, SyncPriority::High).await.expect("made");
+        assert!(rig.array.is_clean());
+        for disk in &rig.disks {
+            let records = disk.trace.records();
+            let first = records.iter().take_while(|record| record.op == OpKind::Read);
+            let ahead: u64 = first.map(|record| record.len.bytes()).sum();
+            assert!(ahead >= 8 << 20, "{ahead} bytes are read before the first is written");
+            assert!(records.iter().any(|record| record.op == OpKind::Write));
+        }
+    });
+}
+
 #[test]
 fn zeroing_initialises_and_a_long_write_of_zeros_keeps_parity_right() {
     for (n, shape) in redundant().enumerate() {
