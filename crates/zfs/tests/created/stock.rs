@@ -252,15 +252,16 @@ pub(super) async fn of_logs(spa: &Spa) -> (usize, bool, u64, u64) {
     };
     let (mut has_arrays, mut of_slabs) = (false, 0);
     for top in &spa.vdevs().children {
-        let array = top.metaslab_array.expect("it has one");
-        let array = spa.mos().dnode(array).await.expect("an object");
-        let maps = array.block(0).await.expect("it is read").bytes;
-        for map in
-            maps.bytes().chunks_exact(8).map(|map| u64::from_le_bytes(map.try_into().expect("8")))
-        {
-            if map != 0 {
-                let map = spa.mos().dnode(map).await.expect("an object");
-                of_slabs += u64::from(map.phys().bonus.len() >= LONG_BYTES);
+        // A vdev that was removed has none.
+        if let Some(array) = top.metaslab_array.filter(|array| *array != 0) {
+            let array = spa.mos().dnode(array).await.expect("an object");
+            let maps = array.block(0).await.expect("it is read").bytes;
+            let maps = maps.bytes().chunks_exact(8);
+            for map in maps.map(|map| u64::from_le_bytes(map.try_into().expect("8"))) {
+                if map != 0 {
+                    let map = spa.mos().dnode(map).await.expect("an object");
+                    of_slabs += u64::from(map.phys().bonus.len() >= LONG_BYTES);
+                }
             }
         }
         let zap = top.other_number("com.delphix:vdev_zap_top").expect("it has one");
