@@ -210,10 +210,16 @@ impl Served {
                 serde_json::to_value(picture).map_err(Error::NoRequest)
             }
             Ask::Commit => {
-                let live = &self.pool.live;
-                let committed = async { live.sync(async |_| Ok(())).await.is_ok() };
-                if live.suspension().reason().is_none() {
-                    // Who reads finds what is there, if it can't be.
+                if self.pool.live.suspension().reason().is_none() {
+                    let (sender, committed) = oneshot::channel();
+                    let live = Rc::clone(&self.pool.live);
+                    // A task of its own: a group that is left half synced would be the last.
+                    let commit = self.rt.spawn(async move {
+                        let done = live.sync(async |_| Ok(())).await;
+                        // Who asked may be gone, and reads what is there where it can't be.
+                        let _ = sender.send(done.is_ok());
+                    });
+                    commit.detach();
                     select(pin!(committed), pin!(self.rt.sleep(COMMIT_MAX))).await;
                 }
                 Ok(Value::Null)
