@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use stdx::ByteCount;
 
 /// Memory for what is written to devices that are covered. A change of metadata takes some MiB; who tries out to copy much more than this hears
@@ -21,11 +21,11 @@ use stdx::ByteCount;
 pub const COVER_BYTES_MAX: ByteCount = ByteCount(2 << 30);
 
 /// Whether this process tries its command out. Of all that it opens, so that no way to a device is forgotten.
-static DRY_RUN: OnceLock<()> = OnceLock::new();
+static DRY_RUN: AtomicBool = AtomicBool::new(false);
 
 /// From now on nothing that this process writes reaches a device: each [`Context`] that it makes is covered.
 pub fn dry_run() {
-    DRY_RUN.get_or_init(|| ());
+    DRY_RUN.store(true, Ordering::Relaxed);
 }
 
 /// Devices that may not be read and are named: a folder like /dev has many.
@@ -61,9 +61,9 @@ impl Context {
     /// # Errors
     /// Where none can be made.
     pub fn new(events: &Events) -> Result<Context, Error> {
-        match DRY_RUN.get() {
-            Some(()) => Context::covered(events),
-            None => Context::over(HostRuntime::new(ReactorKind::Auto)?, events),
+        match DRY_RUN.load(Ordering::Relaxed) {
+            true => Context::covered(events),
+            false => Context::over(HostRuntime::new(ReactorKind::Auto)?, events),
         }
     }
 

@@ -318,23 +318,15 @@ impl Disks {
         Ok(self.below(volume)?.wholes())
     }
 
-    /// The same on an executor that is there.
-    ///
-    /// # Errors
-    /// As [`Disks::open_writing`].
-    pub fn open_writing_on(
-        context: &Rc<Context>,
-        paths: &[PathBuf],
-        writing: &Writing,
-    ) -> Result<Disks, Error> {
-        Disks::open_on(context, paths, writing)
-    }
-
     fn open_where(events: &Events, paths: &[PathBuf], writing: &Writing) -> Result<Disks, Error> {
         Disks::open_on(&Rc::new(Context::new(events)?), paths, writing)
     }
 
-    fn open_on(
+    /// What [`Disks::open_writing`] opens, on an executor that is there.
+    ///
+    /// # Errors
+    /// As of that.
+    pub fn open_on(
         context: &Rc<Context>,
         paths: &[PathBuf],
         writing: &Writing,

@@ -251,15 +251,7 @@ impl Pools {
     /// # Errors
     /// Where there are no devices, or one can't be opened.
     pub fn find(place: &PoolPlace<'_>) -> Result<Pools, Error> {
-        let disks = Disks::open(&place.events, place.devices)?;
-        disks.tell_lost();
-        let mut pools = Pools::over(disks, place.options);
-        // Who holds a pool can't answer itself.
-        if place.held.is_none() {
-            pools.asks = true;
-            pools.tell_elsewhere();
-        }
-        Ok(pools)
+        Ok(Pools::told(Disks::open(&place.events, place.devices)?, place))
     }
 
     /// The same, with the pools that were not exported and that nobody holds open for writing under a cover: what is written to them is
@@ -277,12 +269,19 @@ impl Pools {
             free.for_each(|pool| writing.add(pools.writing(pool)));
         }
         let context = Rc::new(Context::covered(&place.events)?);
-        let disks = Disks::open_writing_on(&context, place.devices, &writing)?;
+        Ok(Pools::told(Disks::open_on(&context, place.devices, &writing)?, place))
+    }
+
+    /// Looks for pools on disks that are open, and tells what is lost and who writes to it.
+    fn told(disks: Disks, place: &PoolPlace<'_>) -> Pools {
         disks.tell_lost();
         let mut pools = Pools::over(disks, place.options);
-        pools.asks = true;
-        pools.tell_elsewhere();
-        Ok(pools)
+        // Who holds a pool can't answer itself.
+        if place.held.is_none() {
+            pools.asks = true;
+            pools.tell_elsewhere();
+        }
+        pools
     }
 
     /// Looks for pools on disks that are open.

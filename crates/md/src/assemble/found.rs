@@ -109,14 +109,8 @@ pub struct Damaged {
 pub async fn find_damaged(device: &DeviceRef) -> Result<Option<Damaged>, AssembleError> {
     for version in Version::ALL {
         let Some(at) = version.place(device.geometry().capacity) else { continue };
-        let mut bytes = read(device, at, SUPERBLOCK_BYTES as u64, "a superblock").await?;
-        let Err(FormatError { offset, problem: Problem::Sum { found: sum, computed }, .. }) =
-            decode(version, &bytes)
-        else {
-            continue;
-        };
-        bytes[offset..offset + size_of::<u32>()].copy_from_slice(&computed.to_le_bytes());
-        if let Ok(superblock) = decode(version, &bytes)
+        let bytes = read(device, at, SUPERBLOCK_BYTES as u64, "a superblock").await?;
+        if let (Ok(superblock), Some((sum, computed))) = decode_whatever_its_sum(version, bytes)
             && is_in_place(&superblock, at)
         {
             let found = Found { device: device.clone(), superblock, at };
@@ -134,13 +128,8 @@ pub async fn find_damaged(device: &DeviceRef) -> Result<Option<Damaged>, Assembl
 pub async fn find_impossible(device: &DeviceRef) -> Result<Option<FormatError>, AssembleError> {
     for version in Version::ALL {
         let Some(at) = version.place(device.geometry().capacity) else { continue };
-        let mut bytes = read(device, at, SUPERBLOCK_BYTES as u64, "a superblock").await?;
-        let mut decoded = decode(version, &bytes);
-        if let Err(FormatError { offset, problem: Problem::Sum { computed, .. }, .. }) = decoded {
-            bytes[offset..offset + size_of::<u32>()].copy_from_slice(&computed.to_le_bytes());
-            decoded = decode(version, &bytes);
-        }
-        let error = match decoded {
+        let bytes = read(device, at, SUPERBLOCK_BYTES as u64, "a superblock").await?;
+        let error = match decode_whatever_its_sum(version, bytes).0 {
             Ok(Superblock::V1(sb)) if sb.super_offset != at.bytes() / SECTOR => FormatError {
                 structure: STRUCTURE,
                 field: "super_offset",
@@ -160,6 +149,20 @@ fn decode(version: Version, bytes: &[u8]) -> Result<Superblock, FormatError> {
     match version {
         Version::V090 => SuperblockV090::decode(bytes).map(|sb| Superblock::V090(Box::new(sb))),
         _ => SuperblockV1::decode(bytes).map(|sb| Superblock::V1(Box::new(sb))),
+    }
+}
+
+/// What stands there, and where its checksum is wrong that and the one that would be right.
+fn decode_whatever_its_sum(
+    version: Version,
+    mut bytes: Vec<u8>,
+) -> (Result<Superblock, FormatError>, Option<(u32, u32)>) {
+    match decode(version, &bytes) {
+        Err(FormatError { offset, problem: Problem::Sum { found, computed }, .. }) => {
+            bytes[offset..offset + size_of::<u32>()].copy_from_slice(&computed.to_le_bytes());
+            (decode(version, &bytes), Some((found, computed)))
+        }
+        decoded => (decoded, None),
     }
 }
 

@@ -405,16 +405,7 @@ impl Allocator {
 
     /// The free stretches of a metaslab, as its map says: with what waits.
     pub fn free_in(&self, vdev: u32, number: usize) -> Vec<Range<u64>> {
-        let Some(space) = self.tops.get(&vdev) else { return Vec::new() };
-        let bounds = space.bounds(number);
-        let slab = &space.slabs.slabs()[number];
-        let mut at = bounds.start;
-        std::iter::from_fn(|| {
-            let gap = slab.allocated.gap(at, bounds.end)?;
-            at = gap.end;
-            Some(gap)
-        })
-        .collect()
+        self.metaslabs(vdev).map_or(Vec::new(), |slabs| slabs.free(number).collect())
     }
 
     /// A transaction group is in the pool: what it freed waits, and what has waited is free.

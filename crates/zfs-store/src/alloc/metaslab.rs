@@ -158,6 +158,17 @@ impl Metaslabs {
         })
     }
 
+    /// What of a metaslab is not allocated, in order.
+    pub fn free(&self, number: usize) -> impl Iterator<Item = Range<u64>> + '_ {
+        let slab = &self.slabs[number];
+        let (mut at, end) = (self.start(number), self.start(number) + self.bytes(number));
+        std::iter::from_fn(move || {
+            let gap = slab.allocated.gap(at, end)?;
+            at = gap.end;
+            Some(gap)
+        })
+    }
+
     /// A stretch divided at the bounds of metaslabs; what lies behind the last is one part.
     fn parts(&self, offset: u64, len: u64) -> impl Iterator<Item = (usize, Range<u64>)> + use<> {
         let (shift, many) = (self.shift, self.slabs.len() as u64);

@@ -63,6 +63,13 @@ pub(super) struct State {
 }
 
 impl State {
+    /// That of a metaslab as it is written down.
+    fn of(slabs: &Metaslabs, number: usize) -> State {
+        let mut free = FreeSpace::default();
+        slabs.free(number).for_each(|gap| free.insert(gap));
+        State { free, ..State::default() }
+    }
+
     /// Bytes that were freed and wait.
     fn waiting(&self) -> u64 {
         let deferred = self.deferred.iter().map(RangeSet::total).sum::<u64>();
@@ -99,17 +106,7 @@ impl Usage {
 impl Space {
     /// That of metaslabs which hold what is allocated.
     pub(super) fn new(class: Class, slabs: Metaslabs) -> Space {
-        let states = slabs.slabs().iter().enumerate().map(|(number, slab)| {
-            let all = slabs.start(number)..slabs.start(number) + slabs.bytes(number);
-            let mut free = FreeSpace::default();
-            let mut at = all.start;
-            while let Some(gap) = slab.allocated.gap(at, all.end) {
-                at = gap.end;
-                free.insert(gap);
-            }
-            State { free, ..State::default() }
-        });
-        let states: Vec<State> = states.collect();
+        let states: Vec<State> = (0..slabs.len()).map(|number| State::of(&slabs, number)).collect();
         let free = states.iter().map(|state| state.free.total()).sum();
         let (size, weight, log) = (slabs.size(), WEIGHT_FULL, None);
         let mut space =
@@ -123,10 +120,9 @@ impl Space {
         let before = self.slabs.len();
         self.slabs.expand(many);
         for number in before..self.slabs.len() {
-            let mut free = FreeSpace::default();
-            free.insert(self.bounds(number));
-            self.free += free.total();
-            self.states.push(State { free, ..State::default() });
+            let state = State::of(&self.slabs, number);
+            self.free += state.free.total();
+            self.states.push(state);
         }
         self.size = self.slabs.size();
         self.keep_for_log(before);

@@ -216,10 +216,9 @@ impl OpenDatasets for Live {
     }
 
     fn close(&self, dataset: u64) -> bool {
-        let mut open = self.open.borrow_mut();
-        let is_idle = open.get(&dataset).is_none_or(OpenDataset::is_idle);
+        let is_idle = !self.is_used(dataset);
         if is_idle {
-            open.remove(&dataset);
+            self.open.borrow_mut().remove(&dataset);
         }
         is_idle
     }

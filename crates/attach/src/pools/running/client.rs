@@ -17,12 +17,11 @@ use std::rc::Rc;
 /// Who only tries a command out has nothing changed elsewhere.
 fn asked(pools: &Pools, found: &FoundPool, ask: Ask) -> Result<Option<Server>, Error> {
     if ask.changes() && pools.disks().context().host().is_covered() {
-        return match refuse_held(pools, found) {
-            Ok(()) => Ok(None),
-            Err(Error::PoolHeld { name, process, what }) => {
-                Err(Error::NotTried { name, process, what })
+        return match self::ask(pools, found, Ask::Who)? {
+            None => Ok(None),
+            Some(Holder { process, what }) => {
+                Err(Error::NotTried { name: found.name.clone(), process, what })
             }
-            Err(error) => Err(error),
         };
     }
     connect(pools.disks().context(), found, pools.paths_of(found), ask)

@@ -174,10 +174,7 @@ fn snapshots(
     if !args.with_clones {
         check(&changed, args.defer, &steps, &names)?;
     }
-    refuse_served(&changed, &steps, &names)?;
-    unmount(args, &changed, &steps)?;
-    let failed = changed.carry_out(&steps)?;
-    finish(changed, &failed, &names)
+    carry_out(args, changed, &steps, &names)
 }
 
 /// All snapshots or none: each is looked at before the first goes.
@@ -283,10 +280,20 @@ fn dataset(args: &DestroyArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     if args.dry_run {
         return Ok(());
     }
-    refuse_served(&changed, &steps, &names)?;
-    unmount(args, &changed, &steps)?;
-    let failed = changed.carry_out(&steps)?;
-    finish(changed, &failed, &names)
+    carry_out(args, changed, &steps, &names)
+}
+
+/// All of it goes, or is told of; nothing where something is in use that nobody lets go of.
+fn carry_out(
+    args: &DestroyArgs,
+    changed: Changed,
+    steps: &[Step],
+    names: &[String],
+) -> Result<(), Failure> {
+    refuse_served(&changed, steps, names)?;
+    unmount(args, &changed, steps)?;
+    let failed = changed.carry_out(steps)?;
+    finish(changed, &failed, names)
 }
 
 /// A volume that is served stays, and so does all that was to go with it.

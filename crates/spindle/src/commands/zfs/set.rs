@@ -33,21 +33,18 @@ const NOT_WRITTEN: [(&str, &[&str]); 3] = [
     ("longname", &["on"]),
 ];
 
+/// Why limits of how many datasets and snapshots there are can't be set.
+const UNCOUNTED: &str = "limits of how many there are can't be kept here yet: the pool has not the feature filesystem_limits";
+/// Why properties of encryption can't be.
+const UNENCRYPTED: &str = "datasets that are encrypted are not written here yet";
+
 /// Properties of what isn't written here, with the value that says so.
 const WITHOUT: [(&str, &str, &str); 5] = [
-    (
-        "filesystem_limit",
-        "none",
-        "limits of how many there are can't be kept here yet: the pool has not the feature filesystem_limits",
-    ),
-    (
-        "snapshot_limit",
-        "none",
-        "limits of how many there are can't be kept here yet: the pool has not the feature filesystem_limits",
-    ),
-    ("keylocation", "none", "datasets that are encrypted are not written here yet"),
-    ("keyformat", "none", "datasets that are encrypted are not written here yet"),
-    ("pbkdf2iters", "0", "datasets that are encrypted are not written here yet"),
+    ("filesystem_limit", "none", UNCOUNTED),
+    ("snapshot_limit", "none", UNCOUNTED),
+    ("keylocation", "none", UNENCRYPTED),
+    ("keyformat", "none", UNENCRYPTED),
+    ("pbkdf2iters", "0", UNENCRYPTED),
 ];
 
 /// The version that file systems have from the start.

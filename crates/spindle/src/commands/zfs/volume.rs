@@ -191,9 +191,8 @@ pub fn set_special(
     }
     if is_auto(name, value) {
         let (bytes, block, _) = opened(pool, node)?;
-        let copies = set_number(node, "copies").unwrap_or(1);
-        let kept = reservation(&tops(pool.live.spa()), bytes, block, copies);
-        return set_limit(pool, node, limit, kept).map(|()| true);
+        let kept = kept_for(pool, node, block);
+        return set_limit(pool, node, limit, kept(bytes)).map(|()| true);
     }
     if node.kind == Kind::Volume && limit != Limit::Quota && number > opened(pool, node)?.0 {
         let text = format!("'{name}' is greater than current volume size");
@@ -223,6 +222,12 @@ pub fn set_limit(
     })
 }
 
+/// How much is kept free for a volume of these blocks and so many bytes, where it is for all of it.
+fn kept_for(pool: &LivePool, node: &Node, block: u64) -> impl Fn(u64) -> u64 + use<> {
+    let (tops, copies) = (tops(pool.live.spa()), set_number(node, "copies").unwrap_or(1));
+    move |bytes| reservation(&tops, bytes, block, copies)
+}
+
 /// The volume's size, and its block, and the volume.
 fn opened(pool: &LivePool, node: &Rc<Node>) -> Result<(u64, u64, LiveVolume), Failure> {
     let (live, of) = (Rc::clone(&pool.live), Rc::clone(node));
@@ -250,8 +255,7 @@ fn resize(pool: &LivePool, node: &Rc<Node>, bytes: u64) -> Result<(), Failure> {
             "'volsize' must be a multiple of volume block size ({block})"
         )));
     }
-    let (tops, copies) = (tops(pool.live.spa()), set_number(node, "copies").unwrap_or(1));
-    let kept = |bytes| reservation(&tops, bytes, block, copies);
+    let kept = kept_for(pool, node, block);
     // What is kept free follows, where it was for all of the volume: before it grows, and after it shrank.
     let follows = set_number(node, "refreservation") == Some(kept(before));
     let keep = || set_limit(pool, node, Limit::HeadReservation, kept(bytes));

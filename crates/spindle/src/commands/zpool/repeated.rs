@@ -56,7 +56,7 @@ impl Wanted {
     /// As of [`Wanted::of`].
     pub fn take(words: &mut Vec<String>) -> Result<Wanted, Failure> {
         let wanted = Wanted::of(words)?;
-        words.clone_from(&wanted.pools);
+        words.truncate(wanted.pools.len());
         Ok(wanted)
     }
 
