@@ -4,12 +4,15 @@
 //! why and, where there is one, what to type. What the steps run prints as it goes. Nothing reads from the
 //! terminal, and nothing is installed; a step that needs what is missing fails and names it.
 //!
+//! A step that hangs is ended, and what it hung in is shown ([`patience`]).
+//!
 //! `--list` names the steps, `--only STEP` (repeatable) runs some of them.
 
 mod commands;
 mod dependencies;
 mod house;
 mod licence;
+mod patience;
 mod workspace;
 
 use crate::failure::Failure;

@@ -270,6 +270,7 @@ impl RunningMount {
         name: String,
         damage: Rc<Cell<u64>>,
     ) -> RunningMount {
+        mount.follow(&context.rt());
         let serving = context.rt().spawn(async move { server.serve().await.map_err(Error::from) });
         let (rt, kept) = (context.rt(), None);
         let _taken = context.directories().take(mount.directory());

@@ -12,6 +12,9 @@
 //! requests that wait cost one wait. FUSE over io_uring (Linux 6.14) would save the copy of headers and a call a
 //! request; it needs a module parameter that no distribution sets, so it is left out.
 //!
+//! **Beside who asks** ([`FuseMount::follow`]): while one program asks small questions, the executor's thread runs on its
+//! processor (`beside`).
+//!
 //! **Notices** ([`FuseMount::notices`]) are written by a thread of the pool: the kernel takes one only when it has the locks
 //! that it needs, which a program may hold whose request waits for an answer from this thread.
 //!
@@ -20,11 +23,13 @@
 //! [`FuseMount::unmount_served`] has the kernel write it out first, to whoever serves the stream meanwhile. Where the process dies, the mount remains and answers
 //! everything with that error, until someone says `umount`.
 
+mod beside;
+
 use crate::runtime::{Driver, Host};
 use crate::socket::error_of;
 use crate::sys::{self, Errno};
-use rt::{BufMut, SgList, Stream, StreamError, StreamFuture, StreamRef};
-use std::cell::Cell;
+use rt::{BufMut, Rt, SgList, Stream, StreamError, StreamFuture, StreamRef};
+use std::cell::{Cell, OnceCell};
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice, Read, Write};
@@ -233,9 +238,16 @@ impl FuseMount {
             waiting: Arc::new(OwnedFd::from(device.try_clone().map_err(MountError::Device)?)),
             device: Arc::new(device),
             ended: Rc::new(Cell::new(false)),
+            follows: Rc::default(),
         });
         mounted().push(target.clone());
         Ok(FuseMount { directory, target, is_writable, stream })
+    }
+
+    /// From now on the thread, which is the executor's of this handle, runs where the program runs that asks, while it is one and
+    /// what it asks is small.
+    pub fn follow(&self, rt: &Rt) {
+        _ = self.stream.follows.set(rt.clone());
     }
 
     /// It is unmounted; says whether it was before.
@@ -366,6 +378,19 @@ struct FuseStream {
     waiting: Arc<OwnedFd>,
     /// Whether it is unmounted.
     ended: Rc<Cell<bool>>,
+    /// Set where the thread runs beside who asks.
+    follows: Rc<OnceCell<Rt>>,
+}
+
+/// Where a request has the number of the thread that asks (`struct fuse_in_header`).
+const ASKER_AT: usize = 32;
+
+/// The thread that asks; 0 where it is none, or can't be seen from here.
+fn asker(request: &[u8]) -> u32 {
+    request
+        .get(ASKER_AT..)
+        .and_then(|rest| rest.first_chunk())
+        .map_or(0, |number| u32::from_ne_bytes(*number))
 }
 
 impl Stream for FuseStream {
@@ -373,12 +398,17 @@ impl Stream for FuseStream {
         assert!(from < into.len(), "a read has room for a byte");
         let (host, device, waiting) =
             (self.host.clone(), Arc::clone(&self.device), Arc::clone(&self.waiting));
-        let ended = Rc::clone(&self.ended);
+        let (ended, follows) = (Rc::clone(&self.ended), Rc::clone(&self.follows));
         Box::pin(async move {
             let mut into = into;
             loop {
                 let error = match (&*device).read(&mut into[from..]) {
-                    Ok(count) => return Ok((into, count)),
+                    Ok(count) => {
+                        if let Some(rt) = follows.get() {
+                            beside::asked(rt, asker(&into[from..from + count]), count);
+                        }
+                        return Ok((into, count));
+                    }
                     Err(error) => error.raw_os_error().unwrap_or(libc::EIO),
                 };
                 match error {
@@ -397,6 +427,9 @@ impl Stream for FuseStream {
 
     fn write(&self, data: SgList) -> StreamFuture<()> {
         let device = Arc::clone(&self.device);
+        if self.follows.get().is_some() {
+            beside::answered(data.len());
+        }
         Box::pin(async move {
             // A reply is one call.
             let whole =

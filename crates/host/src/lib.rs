@@ -19,7 +19,7 @@
 //! Inside: `alignment` is what direct I/O asks for; `operation` is one request and how far it is, the same for both reactors; `answer` tells
 //! the waiting task; `bell` wakes a thread from others; `readiness` waits for
 //! sockets where there is no ring; `lock` keeps a second writer off;
-//! `patience` waits for what a dead process still holds; `pool` has the worker threads; `sys` the system calls.
+//! `patience` waits for what a dead process still holds; `pool` has the worker threads; `processors` binds a thread to one; `sys` the system calls.
 //!
 //! Invariant: memory and descriptors of an operation under way belong to its reactor, not to the
 //! future that waits for it, and are given back only when the system has done with them (the argument
@@ -46,6 +46,7 @@ mod operation;
 mod patience;
 mod pool;
 pub mod probe;
+mod processors;
 mod readiness;
 pub mod reading;
 pub mod runtime;

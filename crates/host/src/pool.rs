@@ -8,6 +8,7 @@
 //! The queue has no limit of its own: each job belongs to a request or a task that its owner already
 //! holds in memory. Dropping a pool lets its threads finish all jobs, and waits for them.
 
+use crate::processors;
 use rt::reactor::Job;
 use rt::{ComputePlan, Work};
 use std::collections::VecDeque;
@@ -77,7 +78,10 @@ impl Pool {
         let shared = Arc::clone(&self.shared);
         let started = std::thread::Builder::new()
             .name(format!("{}-{}", self.name, state.threads.len()))
-            .spawn(move || work(&shared));
+            .spawn(move || {
+                processors::as_started();
+                work(&shared);
+            });
         match started {
             Ok(thread) => state.threads.push(thread),
             Err(_) if state.threads.is_empty() => {
@@ -129,9 +133,11 @@ pub(crate) fn plan(work: Work, processors: usize) -> ComputePlan {
     if work.is_large() && processors > 1 { ComputePlan::Offload } else { ComputePlan::Inline }
 }
 
-/// Processors that this process may use, as its affinity stands now.
+/// Processors that this process may use, as its affinity was when this was asked first: later the thread that asks may be
+/// bound to one of them ([`processors`](mod@processors)).
 pub(crate) fn processors() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
+    static PROCESSORS: OnceLock<usize> = OnceLock::new();
+    *PROCESSORS.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
 
 #[cfg(test)]

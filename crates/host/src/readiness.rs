@@ -7,6 +7,7 @@
 //! A wait is forgotten when the future that waits is dropped; an eventfd tells the thread of new waits and of
 //! those to forget. At most [`WAITS_MAX`] wait at a time. The thread lives as long as the process.
 
+use crate::processors;
 use crate::sys::{self, Errno, EventFd};
 use rt::sync::oneshot;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -72,6 +73,7 @@ fn waiter() -> Result<&'static Waiter, Errno> {
 }
 
 fn wait_for_ever(waiter: &Waiter) {
+    processors::as_started();
     let mut waits: Vec<Wait> = Vec::new();
     let mut polled = Vec::new();
     loop {

@@ -9,6 +9,7 @@ use crate::clock::Clock;
 use crate::cover::Cover;
 use crate::operation::{OpenFile, Operation};
 use crate::pool::Pool;
+use crate::processors;
 use crate::start_error::StartError;
 use crate::threads::ThreadsReactor;
 use crate::uring::UringReactor;
@@ -79,6 +80,8 @@ impl HostRuntime {
     /// # Errors
     /// As [`HostRuntime::new`].
     pub fn with_clock(kind: ReactorKind, clock: Clock) -> Result<HostRuntime, StartError> {
+        // Whoever started this thread may have been bound for somebody who asks.
+        processors::as_started();
         let (reactor, host) = match kind {
             ReactorKind::Threads => threads(clock),
             ReactorKind::Blocking => {

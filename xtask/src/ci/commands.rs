@@ -3,6 +3,7 @@
 //! The two commands that a newcomer types are taken from the README itself (its first block of code), so
 //! that what it promises is what is checked.
 
+use super::patience;
 use super::workspace::Workspace;
 use crate::cargo;
 use serde_json::Value;
@@ -21,10 +22,10 @@ impl Workspace {
     }
 }
 
-/// Runs a command to its end; where it fails, the reason is `mend`.
+/// Runs a command to its end; where it fails, the reason is `mend`, and where it hangs, what it hangs in.
 fn run(mut command: Command, mend: &str) -> Result<(), String> {
-    let status = command.status().map_err(|error| format!("starting cargo: {error}"))?;
-    if status.success() { Ok(()) } else { Err(mend.to_owned()) }
+    let child = command.spawn().map_err(|error| format!("starting cargo: {error}"))?;
+    if patience::wait(child, patience::STEP_MAX)? { Ok(()) } else { Err(mend.to_owned()) }
 }
 
 /// Says which part of the tool chain is missing, where one is.

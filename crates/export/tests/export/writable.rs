@@ -67,6 +67,7 @@ impl Mounted {
             let tree = MemoryTree::with("tests", CAPACITY, 100_000, Rc::new(CalendarClock));
             let inodes: InodesRef = tree.clone();
             let stream: StreamRef = mount.stream();
+            mount.follow(&runtime.rt());
             let server = match with_notices {
                 true => Server::with_notices(inodes, stream, mount.notices()),
                 false => Server::new(inodes, stream),
@@ -181,6 +182,39 @@ fn what_is_done_to_files_is_done() {
         let names: Vec<_> = fs::read_dir(mounted.folder.path()).expect("listed").collect();
         assert_eq!(names.len(), 1);
         fs::remove_file(&b).expect("removed");
+    }
+}
+
+/// The thread that serves runs beside the one program that asks, and anywhere again when nobody asks.
+#[test]
+fn the_server_runs_beside_who_asks_while_somebody_asks() {
+    for kind in [ReactorKind::Uring, ReactorKind::Threads] {
+        let Some(mounted) = Mounted::new(kind, true) else { continue };
+        let allowed = || {
+            let (tell, told) = mpsc::channel();
+            mounted.call(async move |_| {
+                let set = rustix::thread::sched_getaffinity(None).expect("it can be asked");
+                tell.send(set.count()).expect("it is awaited");
+            });
+            told.recv().expect("it is told")
+        };
+        let before = allowed();
+        if before == 1 {
+            println!("skipped: one processor");
+            return;
+        }
+        // Whoever else works on this machine may move the program or keep the server waiting for longer than it stays.
+        let is_bound = (0..100).any(|round| {
+            for n in 0..100 {
+                fs::write(mounted.path(&format!("{round}-{n}")), b"small").expect("written");
+            }
+            allowed() == 1
+        });
+        assert!(is_bound, "{kind}");
+        seen("the thread is free again", || {
+            std::thread::sleep(Duration::from_millis(50));
+            allowed() == before
+        });
     }
 }
 
