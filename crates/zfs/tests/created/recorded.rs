@@ -229,6 +229,9 @@ pub(crate) async fn state(live: &Rc<Live>) -> State {
 }
 
 /// A change of a file's bytes that may be there in part: a long write is several records, and a cut falls between them.
+///
+/// A record that leads to a block (`WR_INDIRECT`) has the bytes that the block had when it was written, and those may be of a
+/// later change already, which nobody was told of: so it is with OpenZFS, too.
 #[derive(Clone)]
 pub(crate) struct Torn {
     /// The file's name.
@@ -238,9 +241,13 @@ pub(crate) struct Torn {
 }
 
 impl Torn {
-    /// Whether a file has the new bytes up to some place, and the old ones from there on.
-    fn has(&self, found: &[u8]) -> bool {
-        let new = found.iter().zip(&self.after).take_while(|(found, new)| found == new).count();
+    /// Whether a file has the new bytes, or those of later changes, up to some place, and the old ones from there on.
+    fn has(&self, found: &[u8], later: &[&Torn]) -> bool {
+        let is_new = |(at, byte): &(usize, &u8)| {
+            let has = |change: &Torn| change.after.get(*at) == Some(*byte);
+            has(self) || later.iter().any(|change| has(change))
+        };
+        let new = found.iter().enumerate().take_while(is_new).count();
         found[new..] == self.before[new.min(self.before.len())..]
     }
 }
@@ -259,15 +266,20 @@ pub(crate) async fn content(of: &dyn Inodes, path: &[u8]) -> Option<Vec<u8>> {
 /// Whether what was found is one of the states but for files that the change after it was about to write.
 async fn is_torn(live: &Rc<Live>, found: &State, allowed: &[State], torn: &[Vec<Torn>]) -> bool {
     let real = mounted(live, clock()).await;
-    for (state, torn) in allowed.iter().zip(torn).filter(|(_, torn)| !torn.is_empty()) {
+    for (at, (state, files)) in allowed.iter().zip(torn).enumerate() {
+        if files.is_empty() {
+            continue;
+        }
         let without = |state: &State| {
             let mut state = state.clone();
-            torn.iter().for_each(|torn| drop(state.now.remove(&torn.path)));
+            files.iter().for_each(|file| drop(state.now.remove(&file.path)));
             state
         };
         let mut is_it = without(found) == without(state);
-        for torn in torn {
-            is_it &= content(&real, &torn.path).await.is_some_and(|found| torn.has(&found));
+        for file in files {
+            let later = torn[at + 1..].iter().flatten();
+            let later: Vec<&Torn> = later.filter(|change| change.path == file.path).collect();
+            is_it &= content(&real, &file.path).await.is_some_and(|found| file.has(&found, &later));
         }
         if is_it {
             return true;
