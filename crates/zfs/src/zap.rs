@@ -6,10 +6,8 @@
 //! A micro ZAP is read whole, and kept in memory. In a fat one a name's hash leads through the table to one leaf. Entries are listed in the
 //! order of their hashes, leaf by leaf, so that a [`Cursor`] can go on later without holding anything.
 //!
-//! Tables that normalise names (case-insensitive or Unicode-normalising file systems) hash the normalised name.
-//! A lookup there goes through all entries, first byte for byte, then as normalised. That is slow in large
-//! directories, and right. Normalising is Unicode's (crate `unicode-normalization`) and `to_uppercase`; OpenZFS's tables
-//! are of an older Unicode, and differ for letters that came later.
+//! Tables that normalise names (directories in which case does not matter, or forms of Unicode don't) hash what a name becomes (`normalized`),
+//! so that those that become the same are found together. Which of them is meant is told by who looks.
 
 pub mod change;
 mod micro;
@@ -17,7 +15,7 @@ mod normalized;
 pub mod table;
 
 use self::micro::MicroTable;
-pub(crate) use self::normalized::normalized;
+pub(crate) use self::normalized::{Match, Wanted, normalized};
 use crate::dmu::{Block, Dnode};
 use crate::error::ZfsError;
 use std::cell::RefCell;
@@ -56,18 +54,10 @@ impl Form {
         Ok(Form::Fat(Box::new(header)))
     }
 
-    fn normalization(&self) -> u64 {
-        match self {
-            Form::Micro(table) => table.normalization,
-            Form::Fat(header) => header.normalization,
-        }
-    }
-
-    /// The hash of a name that is normalised already.
     fn hash(&self, name: &[u8]) -> u64 {
         match self {
-            Form::Micro(table) => hash_name(name, table.salt, 0),
-            Form::Fat(header) => hash_name(name, header.salt, header.flags),
+            Form::Micro(table) => table.hash(name),
+            Form::Fat(header) => hash_in(header, name),
         }
     }
 }
@@ -83,6 +73,8 @@ pub struct Entry {
     pub name: Vec<u8>,
     /// The value.
     pub value: LeafValue,
+    /// What tells names of one hash apart.
+    pub differentiator: u32,
     /// Where listing goes on after it.
     pub next: Cursor,
 }
@@ -97,6 +89,16 @@ impl Entry {
     pub fn number(&self) -> Option<u64> {
         self.value.number()
     }
+}
+
+/// The hash of a name in a fat table.
+fn hash_in(header: &FatHeader, name: &[u8]) -> u64 {
+    hash_name(&normalized(name, header.normalization), header.salt, header.flags)
+}
+
+/// A name that is looked for in a fat table.
+fn wanted_in<'a>(header: &FatHeader, name: &'a [u8], which: Match) -> Wanted<'a> {
+    Wanted::new(name, which, (header.salt, header.flags, header.normalization))
 }
 
 fn number_value(number: u64) -> LeafValue {
@@ -151,57 +153,40 @@ impl Zap {
         self.form.borrow().1.hash(name)
     }
 
-    /// The value of a name.
+    /// The value of a name, byte for byte.
     ///
     /// # Errors
     /// A block that it needs can't be had, or is none.
     pub async fn get(&self, name: &[u8]) -> Result<Option<LeafValue>, ZfsError> {
-        let form = self.form().await?;
-        match &*form {
-            Form::Micro(table) => {
-                if let Some(entry) = table.get(name) {
-                    return Ok(Some(number_value(entry.value)));
-                }
-            }
-            Form::Fat(header) if header.normalization == 0 => {
-                let hash = hash_name(name, header.salt, header.flags);
-                return self.get_in_leaf(header, hash, KeyRef::Name(name)).await;
-            }
-            Form::Fat(_) => {}
-        }
-        match form.normalization() {
-            0 => Ok(None),
-            how => self.get_normalized(name, how).await,
-        }
+        self.get_as(name, Match::Exact).await
     }
 
-    /// The value of a name, byte for byte, however the table normalises names.
+    /// The value of the name that is meant by one.
     ///
     /// # Errors
     /// As of [`Zap::get`].
-    pub async fn get_exact(&self, name: &[u8]) -> Result<Option<LeafValue>, ZfsError> {
-        if self.form().await?.normalization() == 0 {
-            return self.get(name).await;
-        }
-        let entries = self.entries().await?;
-        Ok(entries.into_iter().find(|entry| entry.name == name).map(|entry| entry.value))
-    }
-
-    async fn get_normalized(&self, name: &[u8], how: u64) -> Result<Option<LeafValue>, ZfsError> {
-        let wanted = normalized(name, how);
-        let mut like = None;
-        let mut cursor = Cursor::default();
-        loop {
-            let entries = self.list(cursor).await?;
-            let Some(last) = entries.last() else { return Ok(like) };
-            cursor = last.next;
-            for entry in entries {
-                if entry.name == name {
-                    return Ok(Some(entry.value));
-                }
-                if like.is_none() && normalized(&entry.name, how) == wanted {
-                    like = Some(entry.value);
-                }
+    pub(crate) async fn get_as(
+        &self,
+        name: &[u8],
+        which: Match,
+    ) -> Result<Option<LeafValue>, ZfsError> {
+        match &*self.form().await? {
+            Form::Micro(table) => {
+                let found = table.find(&table.wanted(name, which));
+                Ok(found.map(|entry| number_value(entry.value)))
+            }
+            Form::Fat(header) if header.normalization == 0 || which == Match::Exact => {
+                self.get_in_leaf(header, hash_in(header, name), KeyRef::Name(name)).await
+            }
+            Form::Fat(header) => {
+                let wanted = wanted_in(header, name, which);
+                let block = self.leaf_block(header, wanted.hash).await?;
+                let leaf = LeafView::of(block.bytes.bytes(), block.endian, header.flags);
+                let found = leaf.and_then(|leaf| {
+                    let found = leaf.first_name(wanted.hash, |known| wanted.is(known))?;
+                    found.map(|(_, value)| value.to_value()).transpose()
+                });
+                found.map_err(|error| self.dnode.wrong(error))
             }
         }
     }
@@ -250,6 +235,7 @@ impl Zap {
                 let entry = |entry: &MicroEntry| Entry {
                     name: entry.name.as_bytes().to_vec(),
                     value: number_value(entry.value),
+                    differentiator: entry.differentiator,
                     next: Cursor(entry.place as u64 + 1),
                 };
                 Ok(entries.map(entry).collect())
@@ -279,6 +265,7 @@ impl Zap {
                     Key::Numbers(key) => key.iter().flat_map(|n| n.to_le_bytes()).collect(),
                 },
                 value: entry.value,
+                differentiator: entry.differentiator,
                 next: match at == many {
                     true => Cursor(after << ENTRY_BITS),
                     false => Cursor(index << ENTRY_BITS | at),
@@ -303,15 +290,14 @@ impl Zap {
         }
     }
 
-    /// All entries in the order of their hashes: OpenZFS's order, of a micro ZAP too.
+    /// All entries in the order of their hashes, those of one hash in that of their differentiators: OpenZFS's order, of a micro ZAP too.
     ///
     /// # Errors
     /// As of [`Zap::list`].
     pub async fn entries_by_hash(&self) -> Result<Vec<Entry>, ZfsError> {
         let mut all = self.entries().await?;
         let form = self.form().await?;
-        // Names of the same hash stay in the order of their places.
-        all.sort_by_key(|entry| form.hash(&entry.name));
+        all.sort_by_cached_key(|entry| (form.hash(&entry.name), entry.differentiator));
         Ok(all)
     }
 

@@ -239,6 +239,7 @@ fn names_are_the_same_as_the_dataset_was_made_to_have_them() {
     }
     done(&at, &create(&["casesensitivity=insensitive"], "tank/any"));
     done(&at, &create(&["normalization=formC"], "tank/form"));
+    done(&at, &create(&["casesensitivity=mixed", "normalization=formD"], "tank/both"));
     let rules = ["normalization=formD", "utf8only=off"];
     refused(&at, &create(&rules, "tank/no"), "'utf8only' must be set 'on'");
     refused(&at, &["zfs", "set", "casesensitivity=insensitive", "tank/form"], "is readonly");
@@ -251,6 +252,7 @@ fn names_are_the_same_as_the_dataset_was_made_to_have_them() {
     };
     assert_eq!(of("tank/any"), "insensitive none off ");
     assert_eq!(of("tank/form"), "sensitive formC on ");
+    assert_eq!(of("tank/both"), "mixed formD on ");
     assert_eq!(of("tank"), "sensitive none off ");
     if can_mount() {
         let holder = Holder::start(&at, HELD);
@@ -277,9 +279,27 @@ fn names_are_the_same_as_the_dataset_was_made_to_have_them() {
         fs::write(form.join("e\u{301}"), b"accent").expect("it is written");
         assert_eq!(fs::read(form.join("\u{e9}")).expect("it is there"), b"accent");
         assert!(fs::write(form.join(OsStr::from_bytes(b"\xff\xfe")), b"").is_err());
+        // Names that differ by case are two, and those that differ by form are one.
+        let both = at.join("m/both");
+        fs::write(both.join("\u{e9}"), b"small").expect("it is written");
+        assert!(!both.join("\u{c9}").exists());
+        fs::write(both.join("\u{c9}"), b"large").expect("it is another");
+        assert_eq!(fs::read(both.join("e\u{301}")).expect("it is there"), b"small");
+        assert_eq!(fs::read(both.join("E\u{301}")).expect("it is there"), b"large");
+        fs::rename(both.join("\u{e9}"), both.join("name")).expect("it is renamed");
+        fs::rename(both.join("name"), both.join("NAME")).expect("it is renamed");
+        soon(|| !both.join("e\u{301}").exists() && !both.join("name").exists());
+        fs::remove_file(both.join("E\u{301}")).expect("it goes");
+        soon(|| !both.join("\u{c9}").exists());
+        assert_eq!(fs::read(both.join("NAME")).expect("it stays"), b"small");
+        // Once it is in its form it is longer than a name may be.
+        assert!(fs::write(both.join("\u{e9}".repeat(120)), b"").is_err());
+        fs::write(both.join("\u{e9}".repeat(80)), b"").expect("it is written");
         fs::write(any.join(OsStr::from_bytes(b"\xff\xfe")), b"").expect("any bytes are a name");
         holder.stop();
         assert_eq!(done(&at, &["zfs", "cat", "tank/any:FOLDER/letter"]), "dear");
+        assert_eq!(done(&at, &["zfs", "cat", "tank/both:NAME"]), "small");
+        refused(&at, &["zfs", "cat", "tank/both:name"], "no such");
     }
     judge(&at, "tank");
 }

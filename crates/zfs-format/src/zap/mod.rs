@@ -48,12 +48,10 @@ pub mod flags {
     pub const PRE_HASHED: u64 = 4;
 }
 
-/// How names are normalised before they are hashed or compared.
+/// How names are normalised before they are hashed or compared. (A bit for lower case, 4, was never used.)
 pub mod normalization {
     /// To upper case.
     pub const UPPER: u64 = 0x02;
-    /// To lower case.
-    pub const LOWER: u64 = 0x04;
     /// Unicode's form D.
     pub const NFD: u64 = 0x10;
     /// Unicode's form C.

@@ -322,7 +322,7 @@ impl Maker<'_> {
         })
         .await?;
         let names = self.mos.dnode(head.snapshot_names).await?;
-        table::set_exact(self.mos, &names, name, table::number(snapshot.number())).await?;
+        table::set(self.mos, &names, name, table::number(snapshot.number())).await?;
         Ok(snapshot)
     }
 

@@ -30,12 +30,12 @@ mod written;
 
 use crate::dmu::{Dnode, Objset};
 use crate::error::{Problem, ZfsError};
-use crate::zap::Zap;
+use crate::zap::{Match, Zap};
 use async_recursion::async_recursion as boxed;
 use property::Stored;
 use std::collections::BTreeSet;
 use std::rc::Rc;
-use zfs_format::dsl::dataset::{DslDataset, flags};
+use zfs_format::dsl::dataset::DslDataset;
 use zfs_format::dsl::dir::{self, DslDir, RESERVED};
 use zfs_format::object_type::ObjectType;
 use zfs_format::pool_directory;
@@ -287,10 +287,7 @@ impl Dsl {
             return Ok(None);
         }
         let zap = Zap::open(self.mos.dnode(head.head.snapshot_names).await?).await?;
-        let value = match head.head.flags & flags::CASE_INSENSITIVE {
-            0 => zap.get_exact(snapshot.as_bytes()).await?,
-            _ => zap.get(snapshot.as_bytes()).await?,
-        };
+        let value = zap.get_as(snapshot.as_bytes(), Match::of_snapshots(&head.head)).await?;
         let Some(value) = value else { return Ok(None) };
         let wrong = || self.mos.wrong(head.head.snapshot_names, Problem::Entry("of a snapshot"));
         let number = value.number().ok_or_else(wrong)?;

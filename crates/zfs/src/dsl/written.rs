@@ -7,11 +7,11 @@
 
 use super::catalog::{Catalog, Node};
 use crate::error::{Problem, ZfsError};
-use crate::zap::Zap;
+use crate::zap::{Match, Zap};
 use async_recursion::async_recursion as boxed;
 use zfs_format::dsl::bookmark::{self, Bookmark};
 use zfs_format::dsl::bpobj::BpObj;
-use zfs_format::dsl::dataset::{DslDataset, fields as dataset_fields, flags};
+use zfs_format::dsl::dataset::{DslDataset, fields as dataset_fields};
 use zfs_format::dsl::deadlist::Deadlist;
 use zfs_format::dsl::name_number;
 use zfs_format::wire::Record;
@@ -79,10 +79,7 @@ impl Catalog {
             return Ok(None);
         }
         let zap = Zap::open(self.dsl.mos().dnode(table).await?).await?;
-        let value = match node.head.head.flags & flags::CASE_INSENSITIVE {
-            0 => zap.get_exact(snapshot.as_bytes()).await?,
-            _ => zap.get(snapshot.as_bytes()).await?,
-        };
+        let value = zap.get_as(snapshot.as_bytes(), Match::of_snapshots(&node.head.head)).await?;
         let Some(number) = value.and_then(|value| value.number()) else { return Ok(None) };
         let old = self.bare(number).await?;
         self.written(&node.head.head, &old).await.map(Some)
@@ -101,7 +98,8 @@ impl Catalog {
         let Some(fields) = &node.head.fields else { return Ok(None) };
         let Some(table) = fields.number(dataset_fields::BOOKMARKS).await? else { return Ok(None) };
         let zap = Zap::open(self.dsl.mos().dnode(table).await?).await?;
-        let Some(value) = zap.get(name.as_bytes()).await? else { return Ok(None) };
+        let meant = Match::of_snapshots(&node.head.head);
+        let Some(value) = zap.get_as(name.as_bytes(), meant).await? else { return Ok(None) };
         let mark = Bookmark::from_numbers(&value.numbers);
         let mark = mark.map_err(|error| zap.dnode().wrong(error))?;
         if mark.flags & bookmark::FLAG_HAS_FREED == 0 {

@@ -10,7 +10,7 @@ impl Shared {
     /// A name of a directory was asked for.
     pub(super) fn note_spelling(&self, of: &Served, directory: u64, name: &[u8]) {
         let rules = of.files.name_rules();
-        if rules.of_tables() == 0 {
+        if rules.of_names() == 0 {
             return;
         }
         let mut all = self.spelled.borrow_mut();
@@ -37,7 +37,7 @@ impl Shared {
         let entry = |name: &[u8]| ChangeNotice::Entry { directory: node, name: name.to_vec() };
         self.tell_all(by, &[entry(name), ChangeNotice::Content(node)]);
         let rules = of.files.name_rules();
-        if rules.of_tables() == 0 {
+        if rules.of_names() == 0 {
             return;
         }
         let same = (of.inode(directory), rules.same(name).into_owned());

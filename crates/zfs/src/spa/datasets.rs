@@ -37,7 +37,7 @@ use crate::dsl::deadlist::Deadlist;
 use crate::dsl::features::of_property;
 use crate::dsl::make::Maker;
 use crate::error::{Problem, ZfsError};
-use crate::zap::{Zap, table};
+use crate::zap::{Match, Zap, table};
 use crate::zpl::attributes::Moment;
 use crate::zpl::make::{NewFileSystem, make as make_files, new_root};
 use crate::zpl::name_rules::{self, NameRules};
@@ -178,11 +178,8 @@ impl Tasks<'_> {
     /// The snapshot of a name, of a dataset.
     async fn snapshot_named(&self, of: &DslDataset, name: &str) -> Result<Option<u64>, ZfsError> {
         let names = Zap::open(self.mos().dnode(of.snapshot_names).await?).await?;
-        if of.flags & flags::CASE_INSENSITIVE != 0 {
-            return Ok(names.get(name.as_bytes()).await?.and_then(|value| value.number()));
-        }
-        // The table takes names for equal that differ by case, and the dataset doesn't.
-        Ok(names.get_exact(name.as_bytes()).await?.and_then(|value| value.number()))
+        let value = names.get_as(name.as_bytes(), Match::of_snapshots(of)).await?;
+        Ok(value.and_then(|value| value.number()))
     }
 
     /// The name of a snapshot, of a dataset.
@@ -412,7 +409,7 @@ impl Tasks<'_> {
                 head.unique_bytes = 0;
             })
             .await?;
-        table::set_exact(mos, &names, name, table::number(number)).await?;
+        table::set(mos, &names, name, table::number(number)).await?;
         self.tell_of("snapshot", number, " ").await?;
         Ok(Ok(number))
     }

@@ -21,9 +21,8 @@
 //!
 //! Source: OpenZFS, `zap_micro.c`, `zap.c`, `zap_leaf.c`.
 
-use super::Form;
 use super::micro::{MicroEdits, MicroPlan, MicroTable, SECTOR};
-use super::normalized::normalized;
+use super::{Form, Match, hash_in, wanted_in};
 use crate::dmu::{Block, Dnode, Step, Tx};
 use crate::error::{Problem, ZfsError};
 use rt::{Buf, BufMut};
@@ -33,7 +32,7 @@ use stdx::planted::{self, Bug};
 use zfs_format::zap::fat::{self, FatHeader, LeafPlace, Table};
 use zfs_format::zap::leaf::change::{LeafMut, Outcome};
 use zfs_format::zap::leaf::view::{KeyRef, LeafView};
-use zfs_format::zap::leaf::{FLAG_SORTED, Key, Leaf, LeafEntry, LeafValue};
+use zfs_format::zap::leaf::{FLAG_SORTED, Leaf, LeafEntry, LeafValue};
 use zfs_format::zap::micro::{ENTRY_BYTES, MicroZap, NAME_BYTES};
 use zfs_format::zap::{flags, hash_key, hash_name};
 use zfs_format::{Endian, FormatError};
@@ -83,8 +82,6 @@ pub struct Plan {
 /// A name as it stands in the table.
 struct Found {
     name: Vec<u8>,
-    /// As it stands in its entry: of a name that was normalised by another Unicode it may be another than ours.
-    hash: u64,
     value: LeafValue,
 }
 
@@ -139,56 +136,49 @@ impl Plan {
         })
     }
 
-    /// The value of a name. Where the table normalises names, of one that is the same but for that.
+    /// The value of a name, byte for byte.
     ///
     /// # Errors
     /// A block is not in memory, or is none of a table.
     pub fn get(&self, name: &[u8]) -> Step<Option<LeafValue>> {
-        Ok(self.find(name)?.map(|found| found.value))
+        self.get_as(name, Match::Exact)
     }
 
-    /// How a name stands in the table.
-    fn find(&self, name: &[u8]) -> Step<Option<Found>> {
-        let how = self.form.normalization();
-        let alike = |known: &[u8]| how != 0 && normalized(known, how) == normalized(name, how);
-        match &self.form {
+    /// The value of the name that is meant by one.
+    ///
+    /// # Errors
+    /// As of [`Plan::get`].
+    pub(crate) fn get_as(&self, name: &[u8], which: Match) -> Step<Option<LeafValue>> {
+        Ok(self.find(name, which)?.map(|found| found.value))
+    }
+
+    /// The name that is meant by one, as it stands in the table.
+    ///
+    /// # Errors
+    /// As of [`Plan::get`].
+    pub(crate) fn name_as(&self, name: &[u8], which: Match) -> Step<Option<Vec<u8>>> {
+        Ok(self.find(name, which)?.map(|found| found.name))
+    }
+
+    /// How the name that is meant by one stands in the table.
+    fn find(&self, name: &[u8], which: Match) -> Step<Option<Found>> {
+        let header = match &self.form {
             Planned::Micro(plan) => {
-                let found = plan.get(name).or_else(|| {
-                    let mut names = plan.entries().filter(|_| how != 0);
-                    names.find(|entry| alike(entry.name.as_bytes()))
-                });
-                Ok(found.map(|entry| {
-                    let (name, value) = (entry.name.as_bytes().to_vec(), entry.value);
-                    Found { name, hash: 0, value: super::number_value(value) }
-                }))
+                let found = plan.find(&plan.table().wanted(name, which));
+                return Ok(found.map(|entry| Found {
+                    name: entry.name.as_bytes().to_vec(),
+                    value: super::number_value(entry.value),
+                }));
             }
-            Planned::Fat(header) => {
-                let hash = self.hash(name);
-                let (_, block) = self.leaf_block(hash)?;
-                let value = self.leaf_view(header, &block)?.get(hash, KeyRef::Name(name));
-                let value = value.and_then(|value| value.map(|v| v.to_value()).transpose());
-                if let Some(value) = value.map_err(|error| self.dnode.wrong(error))? {
-                    return Ok(Some(Found { name: name.to_vec(), hash, value }));
-                }
-                if how == 0 {
-                    return Ok(None);
-                }
-                let leaf = self.decoded(header, &block)?;
-                let names = || {
-                    let own = leaf.entries.iter().filter(|entry| leaf.is_of(entry.hash));
-                    own.filter_map(|entry| match &entry.key {
-                        Key::Name(known) => Some((known, entry)),
-                        Key::Numbers(_) => None,
-                    })
-                };
-                let exact = names().find(|(known, _)| *known == name);
-                let found = exact.or_else(|| names().find(|(known, _)| alike(known)));
-                Ok(found.map(|(name, entry)| {
-                    let (hash, value) = (entry.hash, entry.value.clone());
-                    Found { name: name.clone(), hash, value }
-                }))
-            }
-        }
+            Planned::Fat(header) => header,
+        };
+        let wanted = wanted_in(header, name, which);
+        let (_, block) = self.leaf_block(wanted.hash)?;
+        let leaf = self.leaf_view(header, &block)?;
+        let found = leaf.first_name(wanted.hash, |known| wanted.is(known)).and_then(|found| {
+            found.map(|(name, value)| Ok(Found { name, value: value.to_value()? })).transpose()
+        });
+        Ok(found.map_err(|error| self.dnode.wrong(error))?)
     }
 
     /// How the table normalises names.
@@ -222,41 +212,35 @@ impl Plan {
     }
 
     fn hash(&self, name: &[u8]) -> u64 {
-        let header = match &self.form {
-            Planned::Micro(plan) => return plan.table().hash(name),
-            Planned::Fat(header) => header,
-        };
-        match header.normalization {
-            0 => hash_name(name, header.salt, header.flags),
-            how => hash_name(&normalized(name, how), header.salt, header.flags),
+        match &self.form {
+            Planned::Micro(plan) => plan.table().hash(name),
+            Planned::Fat(header) => hash_in(header, name),
         }
     }
 
-    /// Puts a name in, or gives it another value.
+    /// Puts a name in, or gives it another value; byte for byte: one that is the same only as the table normalises it stays beside.
     ///
     /// # Errors
     /// A block is not in memory; name or value are too long; the table can't grow.
     pub fn set(&mut self, name: &[u8], value: LeafValue) -> Step<()> {
-        let known = self.find(name)?;
-        self.set_found(name, value, known)
+        self.set_as(name, value, Match::Exact)
     }
 
-    /// The same, byte for byte: a name that is the same only as the table normalises it stays beside.
+    /// Gives the name that is meant by one another value, or puts that one in.
     ///
     /// # Errors
     /// As of [`Plan::set`].
-    pub fn set_exact(&mut self, name: &[u8], value: LeafValue) -> Step<()> {
-        let known = self.find(name)?.filter(|found| found.name == name);
-        self.set_found(name, value, known)
-    }
-
-    fn set_found(&mut self, name: &[u8], value: LeafValue, known: Option<Found>) -> Step<()> {
+    pub(crate) fn set_as(&mut self, name: &[u8], value: LeafValue, which: Match) -> Step<()> {
+        let known = match which {
+            Match::Exact => None,
+            _ => self.name_as(name, which)?,
+        };
+        let stands = known.as_deref().unwrap_or(name);
         let bytes = value.numbers.len() * usize::from(value.number_bytes);
-        let fits = (1..NAME_BYTES_MAX).contains(&name.len()) && !name.contains(&0);
+        let fits = (1..NAME_BYTES_MAX).contains(&stands.len()) && !stands.contains(&0);
         if !fits || bytes > VALUE_BYTES_MAX {
             return Err(self.dnode.problem(Problem::NoRoom("a name or value")).into());
         }
-        let stands = known.as_ref().map_or(name, |found| &found.name);
         if let Planned::Micro(plan) = &mut self.form {
             let number = value.number().filter(|_| value.number_bytes == 8);
             if let Some(number) = number.filter(|_| stands.len() < NAME_BYTES)
@@ -265,22 +249,29 @@ impl Plan {
                 return Ok(());
             }
             self.become_fat()?;
-            return self.set_in_fat(KeyRef::Name(stands), self.hash(stands), &value);
         }
-        let hash = known.as_ref().map_or_else(|| self.hash(name), |found| found.hash);
-        self.set_in_fat(KeyRef::Name(stands), hash, &value)
+        self.set_in_fat(KeyRef::Name(stands), self.hash(stands), None, &value)
     }
 
-    /// Takes a name out; says whether it was there.
+    /// Takes a name out, byte for byte; says whether it was there.
     ///
     /// # Errors
     /// A block is not in memory, or is none of a table.
     pub fn remove(&mut self, name: &[u8]) -> Step<bool> {
-        let Some(Found { name: stands, hash, .. }) = self.find(name)? else { return Ok(false) };
+        self.remove_as(name, Match::Exact)
+    }
+
+    /// Takes the name out that is meant by one; says whether there was one.
+    ///
+    /// # Errors
+    /// As of [`Plan::remove`].
+    pub(crate) fn remove_as(&mut self, name: &[u8], which: Match) -> Step<bool> {
+        let Some(stands) = self.name_as(name, which)? else { return Ok(false) };
         if let Planned::Micro(plan) = &mut self.form {
             plan.remove(&stands);
             return Ok(true);
         }
+        let hash = self.hash(&stands);
         let outcome = self.edit_leaf(hash, |leaf| leaf.remove(hash, KeyRef::Name(&stands)))?;
         assert_eq!(outcome, Outcome::Done, "a name that was found is taken out");
         self.count(|entries| entries.saturating_sub(1));
@@ -299,7 +290,7 @@ impl Plan {
     /// # Errors
     /// A block is not in memory, or the table can't grow.
     pub fn set_number(&mut self, key: &[u64], value: &LeafValue) -> Step<()> {
-        self.set_in_fat(KeyRef::Numbers(key), self.hash_of(key), value)
+        self.set_in_fat(KeyRef::Numbers(key), self.hash_of(key), None, value)
     }
 
     /// Takes a key of numbers out; says whether it was there.
@@ -358,18 +349,26 @@ impl Plan {
         for entry in entries {
             let name = entry.name.as_bytes();
             let value = super::number_value(entry.value);
-            self.set_in_fat(KeyRef::Name(name), self.hash(name), &value)?;
+            let differentiator = Some(entry.differentiator);
+            self.set_in_fat(KeyRef::Name(name), self.hash(name), differentiator, &value)?;
         }
         Ok(())
     }
 
-    fn set_in_fat(&mut self, key: KeyRef<'_>, hash: u64, value: &LeafValue) -> Step<()> {
+    /// Puts a key in, or gives it another value. One that is put in has this differentiator, or the lowest that is free.
+    fn set_in_fat(
+        &mut self,
+        key: KeyRef<'_>,
+        hash: u64,
+        differentiator: Option<u32>,
+        value: &LeafValue,
+    ) -> Step<()> {
         loop {
             let mut is_new = false;
             let outcome = self.edit_leaf(hash, |leaf| match leaf.update(hash, key, value)? {
                 Outcome::Absent => {
                     is_new = true;
-                    leaf.insert(hash, key, None, value)
+                    leaf.insert(hash, key, differentiator, value)
                 }
                 other => Ok(other),
             })?;
@@ -391,9 +390,10 @@ impl Plan {
         let (number, block) = self.leaf_block(hash)?;
         let mut leaf = self.decoded(&header, &block)?;
         let bits = u64::from(leaf.prefix_bits);
-        // Of the hash only the highest bits count.
+        // Of the hash only the highest bits count. Names that have all of them alike are in one leaf, however often it is split.
         let hash_bits = u64::from(hash_name(&[], u64::MAX, header.flags).leading_ones());
-        if bits >= hash_bits - 1 || header.free_block >= BLOCKS_MAX {
+        let is_one = leaf.entries.iter().all(|entry| entry.hash == hash);
+        if is_one || bits >= hash_bits - 1 || header.free_block >= BLOCKS_MAX {
             return Err(self
                 .dnode
                 .problem(Problem::NoRoom("a name that collides with too many"))

@@ -2,10 +2,8 @@
 //!
 //! One is made of the table's block when the table is first looked at, and kept with the object ([`Dnode::keep`]); a change of the
 //! table changes it too. So a directory is decoded once, and not once for each file that is made in it.
-//!
-//! Tables that normalise names are searched from end to end where a name doesn't stand as it is asked for.
 
-use super::normalized::normalized;
+use super::normalized::{Match, Wanted, normalized};
 use crate::dmu::{Block, Dnode};
 use crate::error::ZfsError;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,6 +15,9 @@ use zfs_format::{Endian, FormatError};
 
 /// Bytes of a new table, and by which one grows.
 pub(super) const SECTOR: usize = 512;
+/// Names of one hash: so many fit into one leaf of a fat table, whatever their lengths. A table that has more is a fat one, as in OpenZFS,
+/// which could not make it one later.
+const OF_ONE_HASH_MAX: usize = 127;
 
 /// A table. See the [module](self).
 #[derive(Clone, Debug, PartialEq)]
@@ -54,21 +55,23 @@ impl MicroTable {
 
     /// The hash of a name, normalised as the table does.
     pub(super) fn hash(&self, name: &[u8]) -> u64 {
-        match self.normalization {
-            0 => hash_name(name, self.salt, 0),
-            how => hash_name(&normalized(name, how), self.salt, 0),
-        }
+        hash_name(&normalized(name, self.normalization), self.salt, 0)
     }
 
-    /// The entries of a hash.
-    pub(super) fn with_hash(&self, hash: u64) -> impl Iterator<Item = &MicroEntry> {
+    /// A name that is looked for.
+    pub(super) fn wanted<'a>(&self, name: &'a [u8], which: Match) -> Wanted<'a> {
+        Wanted::new(name, which, (self.salt, 0, self.normalization))
+    }
+
+    /// The entries of a hash, those with the lowest differentiators first.
+    fn with_hash(&self, hash: u64) -> impl Iterator<Item = &MicroEntry> {
         let of_hash = (hash, 0, 0)..=(hash, u32::MAX, usize::MAX);
         self.entries.range(of_hash).map(|(_, entry)| entry)
     }
 
-    /// The entry of a name, byte for byte.
-    pub(super) fn get(&self, name: &[u8]) -> Option<&MicroEntry> {
-        self.with_hash(self.hash(name)).find(|entry| entry.name.as_bytes() == name)
+    /// The entry that is meant.
+    pub(super) fn find(&self, wanted: &Wanted<'_>) -> Option<&MicroEntry> {
+        self.with_hash(wanted.hash).find(|entry| wanted.is(entry.name.as_bytes()))
     }
 
     /// All entries, in no order that means anything.
@@ -163,9 +166,15 @@ impl MicroPlan {
         as_before.chain(self.edited().filter(is_of))
     }
 
+    /// The entry that is meant.
+    pub(super) fn find(&self, wanted: &Wanted<'_>) -> Option<&MicroEntry> {
+        let meant = self.with_hash(wanted.hash).filter(|entry| wanted.is(entry.name.as_bytes()));
+        meant.min_by_key(|entry| entry.differentiator)
+    }
+
     /// The entry of a name, byte for byte.
-    pub(super) fn get(&self, name: &[u8]) -> Option<&MicroEntry> {
-        self.with_hash(self.table.hash(name)).find(|entry| entry.name.as_bytes() == name)
+    fn get(&self, name: &[u8]) -> Option<&MicroEntry> {
+        self.find(&self.table.wanted(name, Match::Exact))
     }
 
     /// The first place that is free, or that the plan frees.
@@ -188,6 +197,11 @@ impl MicroPlan {
             self.edit(entry.place, Some(known), Some(entry));
             return true;
         }
+        let taken: BTreeSet<u32> =
+            self.with_hash(self.table.hash(name)).map(|entry| entry.differentiator).collect();
+        if taken.len() >= OF_ONE_HASH_MAX {
+            return false;
+        }
         let place = self.free_place();
         let needed = place + 1;
         if needed > self.places {
@@ -198,8 +212,6 @@ impl MicroPlan {
             }
             self.places = places;
         }
-        let taken: BTreeSet<u32> =
-            self.with_hash(self.table.hash(name)).map(|entry| entry.differentiator).collect();
         let differentiator = (0..).find(|n| !taken.contains(n)).unwrap_or(u32::MAX);
         let name = Text::from_bytes(name);
         self.edit(place, None, Some(MicroEntry { place, name, value, differentiator }));

@@ -1,4 +1,4 @@
-//! Tables by changes of their own: one is made, gets a name, loses one.
+//! Tables by changes of their own: one is made, gets a name, loses one. Names are meant byte for byte, however a table normalises them.
 
 use super::change::{Plan, empty};
 use crate::dmu::{Dnode, NewObject, Objset};
@@ -70,26 +70,6 @@ pub async fn set_all(
             for (name, value) in entries {
                 plan.set(name.as_bytes(), value.clone())?;
             }
-            plan.ready()?.carry_out(tx);
-            Ok(())
-        })
-        .await
-}
-
-/// The same as [`set`], byte for byte: for a table that takes names for equal that its owner doesn't.
-///
-/// # Errors
-/// As of [`set`].
-pub async fn set_exact(
-    objset: &Objset,
-    table: &Dnode,
-    name: &str,
-    value: LeafValue,
-) -> Result<(), ZfsError> {
-    objset
-        .change(|tx| {
-            let mut plan = Plan::of(table)?;
-            plan.set_exact(name.as_bytes(), value.clone())?;
             plan.ready()?.carry_out(tx);
             Ok(())
         })

@@ -27,7 +27,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use zfs_format::dnode::{Dnode, OBJECTS_PER_BLOCK};
 use zfs_format::object_type::ObjectType;
-use zfs_format::zpl::directory::FileKind;
+use zfs_format::zpl::directory::{DirectoryEntry, FileKind};
 use zfs_format::zpl::master;
 
 /// Directories above a file that are followed; a damaged pool may have them in a circle.
@@ -304,10 +304,10 @@ impl Side {
                 let mut by_object = BTreeMap::new();
                 // Of several names in one directory OpenZFS finds the one of the lowest hash.
                 let table = Zap::open(parent.dnode().clone()).await?;
-                let mut names = self.files.names(parent).await?;
-                names.sort_by_cached_key(|name| table.hash(&name.name));
-                for name in names {
-                    by_object.entry(name.entry.object).or_insert(name.name);
+                for entry in table.entries_by_hash().await? {
+                    let wrong = || parent.dnode().problem(Problem::Entry("of a file"));
+                    let value = DirectoryEntry::from_value(entry.number().ok_or_else(wrong)?);
+                    by_object.entry(value.object).or_insert(entry.name);
                 }
                 let names = Rc::new(by_object);
                 *self.names.borrow_mut() = Some((parent.number(), Rc::clone(&names)));

@@ -306,7 +306,8 @@ impl FileSystem {
         name: &[u8],
     ) -> Result<Option<DirectoryEntry>, ZfsError> {
         let zap = self.table(directory).await?;
-        let Some(value) = zap.get(name).await? else { return Ok(None) };
+        let meant = self.name_rules().meant();
+        let Some(value) = zap.get_as(name, meant).await? else { return Ok(None) };
         let wrong = || self.0.objset.wrong(directory.number(), Problem::Entry("of a file"));
         value.number().map(|value| Some(DirectoryEntry::from_value(value))).ok_or_else(wrong)
     }

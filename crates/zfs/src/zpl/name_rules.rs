@@ -1,14 +1,27 @@
 //! Which names of files a file system takes for the same, and which it takes at all: set when it is made, for ever.
 //!
-//! Its directories normalise as these say ([`zap`](crate::zap)): to a form of Unicode, and to upper case where case does not matter. Whoever
-//! normalises takes names in UTF-8 only.
+//! Its directories hash names as these say ([`zap`](crate::zap)): in a form of Unicode, and in capitals unless case matters. Whoever takes
+//! a form takes names in UTF-8 only.
 //!
-//! Source: OpenZFS, `zfs_ioctl.c` (`zfs_fill_zplprops_impl`), `zfs_znode_os.c` (`zfs_create_fs`).
+//! ```text
+//!   casesensitivity   names are hashed      two names are the same
+//!   sensitive         in the form           in the form
+//!   insensitive       … and in capitals     in the form and in capitals
+//!   mixed             … and in capitals     in the form
+//! ```
+//!
+//! In `mixed` a program may ask for a name in whatever case: the CIFS server of Solaris does. On Linux nobody can, so there such a file
+//! system differs from a sensitive one by its hashes.
+//!
+//! Source: OpenZFS, `zfs_ioctl.c` (`zfs_fill_zplprops_impl`), `zfs_znode_os.c` (`zfs_create_fs`), `zfs_dir.c` (`zfs_dirent_lock`, `zfs_dropname`).
 
-use crate::zap::normalized;
+use crate::zap::{Match, normalized};
 use std::borrow::Cow;
 use zfs_format::zap::normalization;
 use zfs_format::zpl::master;
+
+/// Bytes of a name, and of what is hashed in its place: OpenZFS has no room for more.
+const NAME_BYTES_MAX: usize = 255;
 
 /// See the [module](self).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,8 +30,16 @@ pub struct NameRules {
     pub normalization: u64,
     /// Names are in UTF-8.
     pub utf8_only: bool,
-    /// 0 where case matters, 1 where it doesn't, 2 where that is up to who asks.
+    /// One of [`case`].
     pub case: u64,
+}
+
+/// Whether case matters.
+pub mod case {
+    /// It doesn't.
+    pub const INSENSITIVE: u64 = 1;
+    /// That is up to who asks.
+    pub const MIXED: u64 = 2;
 }
 
 /// The properties that they are, which stand in the master node and not among a dataset's others.
@@ -49,26 +70,42 @@ impl NameRules {
         [(first, numbers[0]), (second, numbers[1]), (third, numbers[2])]
     }
 
-    /// How directories normalise.
+    /// How directories hash names.
     pub(crate) fn of_tables(self) -> u64 {
         self.normalization | if self.case == 0 { 0 } else { normalization::UPPER }
     }
 
-    /// A name as all that are the same to its directories are.
-    pub(crate) fn same(self, name: &[u8]) -> Cow<'_, [u8]> {
-        match self.of_tables() {
-            0 => Cow::Borrowed(name),
-            how => Cow::Owned(normalized(name, how)),
+    /// How names become what all that are the same become; 0 where each is the same as itself only.
+    pub(crate) fn of_names(self) -> u64 {
+        match self.case {
+            case::MIXED => self.normalization,
+            _ => self.of_tables(),
         }
+    }
+
+    /// Which name of a directory is meant by one.
+    pub(crate) fn meant(self) -> Match {
+        match self.case {
+            case::MIXED => Match::InCase,
+            _ => Match::Alike,
+        }
+    }
+
+    /// A name as all are that are the same.
+    pub(crate) fn same(self, name: &[u8]) -> Cow<'_, [u8]> {
+        normalized(name, self.of_names())
     }
 
     /// Whether case never matters.
     pub fn ignores_case(self) -> bool {
-        self.case == 1
+        self.case == case::INSENSITIVE
     }
 
     /// Whether a file may be called so.
     pub fn take(self, name: &[u8]) -> bool {
-        !self.utf8_only || std::str::from_utf8(name).is_ok()
+        let is_text = !self.utf8_only || std::str::from_utf8(name).is_ok();
+        // A name that is too long itself is not refused for what it becomes.
+        let has_room = |how| normalized(name, how).len() <= name.len().max(NAME_BYTES_MAX);
+        is_text && has_room(self.of_tables()) && has_room(self.of_names())
     }
 }

@@ -26,6 +26,7 @@ use zfs::spa::config::LabelState;
 use zfs::spa::datasets::clone::NewClone;
 use zfs::spa::live::{Live, LiveOptions};
 use zfs::zil;
+use zfs::zpl::name_rules::case;
 use zfs_format::features::Feature;
 use zfs_format::vdev::VdevKind;
 use zfs_store::alloc::Class;
@@ -266,6 +267,11 @@ fn what_was_committed_is_there_after_a_cut_at_any_write() {
     for (tops, step, writes) in some(pools, 1) {
         at_each(Rig::new(tops), step, writes);
     }
+}
+
+#[test]
+fn what_was_committed_is_there_after_a_cut_where_names_differ_by_case() {
+    at_each(Rig::with_rules(vec![top(0, VdevKind::File, 1)], case::MIXED, 0), 9, 73);
 }
 
 /// A pool that logs extended attributes.

@@ -25,6 +25,7 @@ mod gangs;
 mod indirect;
 mod judged;
 mod kernel;
+mod kernel_mixed;
 mod kernel_removed;
 mod large_dnodes;
 mod layouts;
@@ -39,6 +40,7 @@ mod maps;
 mod marks;
 mod mounted;
 mod multihost;
+mod names;
 mod noted_errors;
 mod on_sets;
 mod paces;
@@ -252,13 +254,30 @@ impl Rig {
         Rig::of_size(DEVICE, tops, features)
     }
 
+    /// The same whose root has rules of names: one of `casesensitivity` and one of `normalization`.
+    fn with_rules(tops: Vec<Vdev>, case: u64, normalization: u64) -> Rig {
+        let rules = [("casesensitivity", case), ("normalization", normalization)];
+        Rig::made(DEVICE, tops, features(), &rules)
+    }
+
     /// The same on disks of so many bytes.
     fn of_size(bytes: u64, tops: Vec<Vdev>, features: Vec<&'static str>) -> Rig {
+        Rig::made(bytes, tops, features, &[])
+    }
+
+    fn made(
+        bytes: u64,
+        tops: Vec<Vdev>,
+        features: Vec<&'static str>,
+        rules: &[(&str, u64)],
+    ) -> Rig {
         let guids = tops.iter().flat_map(|top| top.leaves().into_iter().map(|leaf| leaf.guid));
         let disk = |guid: u64| (guid, MemoryDevice::new(&guid.to_string(), ByteCount(bytes)));
         let disks = guids.map(disk).collect();
         let fresh: Rc<dyn Fresh> = Rc::new(Seeded(Cell::new(Prng::new(3))));
         let rig = Rig::over(disks, fresh);
+        // Mounts have lists of access.
+        let rules = [&[("acltype", 1)], rules].concat();
         let new = NewPool {
             name: "tank".to_owned(),
             root: root_of(77, tops),
@@ -271,8 +290,10 @@ impl Rig {
             compatibility: None,
             settings: Vec::new(),
             owner: (0, 0),
-            // Mounts have lists of access.
-            properties: vec![("acltype".to_owned(), table::number(1))],
+            properties: rules
+                .into_iter()
+                .map(|(name, number)| (name.to_owned(), table::number(number)))
+                .collect(),
         };
         let (rt, devices, fresh) = (rig.runtime.handle(), rig.devices(), Rc::clone(&rig.fresh));
         let made = async move { create(&rt, new, &devices, &fresh).await.expect("it is made") };

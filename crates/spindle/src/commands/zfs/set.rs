@@ -159,10 +159,6 @@ pub fn stored_new(name: &str, value: &str) -> Result<(String, LeafValue), Failur
         return stored(name, value);
     };
     let name = property.name;
-    if (name, value) == ("casesensitivity", "mixed") {
-        let text = format!("{name}={value}: datasets with it are not written here yet");
-        return Err(Failure::failed(text));
-    }
     Ok((name.to_owned(), in_words(property, value)?))
 }
 

@@ -22,10 +22,11 @@ fn leaf(numbers: bool) -> impl Strategy<Value = Leaf> {
             vec(1u8.., 0..60).prop_map(Key::Name).boxed()
         }
     };
-    let entry =
-        (key(), any::<u64>(), 0u32..3, value()).prop_map(|(key, hash, differentiator, value)| {
-            LeafEntry { key, hash, differentiator, value }
-        });
+    // Some have one hash.
+    let hash = prop_oneof![3 => any::<u64>(), 2 => Just(7 << 40)];
+    let entry = (key(), hash, 0u32..3, value()).prop_map(|(key, hash, differentiator, value)| {
+        LeafEntry { key, hash, differentiator, value }
+    });
     (vec(entry, 0..12), 0u16..20, 0u8..2).prop_map(|(entries, prefix_bits, flags)| Leaf {
         block_shift: 14,
         prefix: 5,
@@ -35,14 +36,21 @@ fn leaf(numbers: bool) -> impl Strategy<Value = Leaf> {
     })
 }
 
-/// Looking up each of these keys in the block gives what all of it, decoded, has first in the key's bucket; where it can't
-/// be decoded, anything but a panic.
+/// Looking up each of these keys in the block gives what all of it, decoded, has first in the key's bucket, and its hash the names of
+/// that in their order; where it can't be decoded, anything but a panic.
 fn agree(keys: &Leaf, block: &[u8], endian: Endian, flags: u64) {
     let Ok(view) = LeafView::of(block, endian, flags) else { return };
     let decoded = Leaf::decode(block, endian, flags);
     for LeafEntry { key, hash, .. } in &keys.entries {
         let found = view.get(*hash, key.as_ref());
         let found = found.map(|found| found.map(|value| (value.to_value(), value.number())));
+        // Any name of the hash is meant, or one that is not the first.
+        let any = view.first_name(*hash, |_| true);
+        let mut passed = 0;
+        let second = view.first_name(*hash, |_| {
+            passed += 1;
+            passed == 2
+        });
         let Ok(decoded) = &decoded else { continue };
         let bucket = |hash| view.shape.bucket(hash, view.prefix_bits);
         let mut first = 0;
@@ -65,6 +73,14 @@ fn agree(keys: &Leaf, block: &[u8], endian: Endian, flags: u64) {
         let expected = chain.iter().find(is_it).map(|entry| &entry.value);
         let expected = expected.map(|value| (Ok(value.clone()), Ok(value.number())));
         assert_eq!(found, Ok(expected));
+        let mut of_hash = chain.iter().filter(|entry| entry.hash == *hash);
+        for found in [any, second] {
+            let found = found.expect("it was decoded");
+            let found = found.map(|(name, value)| (Key::Name(name), value.to_value()));
+            let expected = of_hash.next().filter(|_| matches!(key, Key::Name(_)));
+            let expected = expected.map(|entry| (entry.key.clone(), Ok(entry.value.clone())));
+            assert_eq!(found, expected);
+        }
     }
 }
 

@@ -215,6 +215,32 @@ impl<'a> LeafView<'a> {
         Ok(found.map(view))
     }
 
+    /// The first name of this hash, down its chain, that is one of those that are meant, and its value. Where a table normalises names,
+    /// that is the one with the lowest differentiator.
+    ///
+    /// # Errors
+    /// The chain that it would stand in leads astray.
+    pub fn first_name(
+        &self,
+        hash: u64,
+        mut is_meant: impl FnMut(&[u8]) -> bool,
+    ) -> Result<Option<(Vec<u8>, ValueView<'a>)>, FormatError> {
+        let mut found = None;
+        self.each_of_bucket(self.shape.bucket(hash, self.prefix_bits), |_, entry| {
+            if entry.hash != hash || self.number_keys {
+                return Ok(true);
+            }
+            let name = self.name(entry)?;
+            let is_it = is_meant(&name);
+            if is_it {
+                let (number_bytes, array) = (entry.number_bytes, entry.value);
+                found = Some((name, ValueView { leaf: *self, number_bytes, array }));
+            }
+            Ok(!is_it)
+        })?;
+        Ok(found)
+    }
+
     /// The chunk of the entry of a key, and what it says.
     pub(super) fn find(
         &self,
@@ -346,13 +372,20 @@ impl<'a> LeafView<'a> {
         Ok(same)
     }
 
+    /// The name of an entry, without its zero.
+    fn name(&self, entry: &EntryChunk) -> Result<Vec<u8>, FormatError> {
+        let mut name = self.bytes(entry.name)?;
+        match name.pop() {
+            Some(0) => Ok(name),
+            _ => Err(self.wrong(entry.name.first, "name", Problem::Text)),
+        }
+    }
+
     /// An entry for itself.
     pub(super) fn owned(&self, entry: &EntryChunk) -> Result<LeafEntry, FormatError> {
-        let key = self.bytes(entry.name)?;
-        let key = match (self.number_keys, key.split_last()) {
-            (true, _) => Key::Numbers(numbers(&key, 8)),
-            (false, Some((0, name))) => Key::Name(name.to_vec()),
-            (false, _) => return Err(self.wrong(entry.name.first, "name", Problem::Text)),
+        let key = match self.number_keys {
+            true => Key::Numbers(numbers(&self.bytes(entry.name)?, 8)),
+            false => Key::Name(self.name(entry)?),
         };
         let number_bytes = entry.number_bytes;
         let numbers = numbers(&self.bytes(entry.value)?, number_bytes.into());

@@ -13,10 +13,10 @@ use crate::dsl::bookmarks::{FEATURE_WRITTEN, has_freed};
 use crate::dsl::deadlist::Deadlist;
 use crate::dsl::make::METADATA_TABLE;
 use crate::error::{Problem, ZfsError};
-use crate::zap::{Zap, table};
+use crate::zap::{Match, Wanted, Zap, table};
 use async_recursion::async_recursion as boxed;
 use zfs_format::dsl::bookmark::{Bookmark, FLAG_SNAPSHOT_EXISTS, SHORT_NUMBERS};
-use zfs_format::dsl::dataset::{DslDataset, fields, flags};
+use zfs_format::dsl::dataset::{DslDataset, fields};
 use zfs_format::wire::Record;
 use zfs_format::zap::leaf::LeafValue;
 use zfs_format::zap::normalization::UPPER;
@@ -42,13 +42,9 @@ impl Tasks<'_> {
         name: &str,
     ) -> Result<Option<(String, Bookmark)>, ZfsError> {
         let head = self.maker.bonus::<DslDataset>(dataset)?;
-        let any_case = head.flags & flags::CASE_INSENSITIVE != 0;
-        let is_it = |known: &str| match any_case {
-            true => known.to_uppercase() == name.to_uppercase(),
-            false => known == name,
-        };
+        let wanted = Wanted::new(name.as_bytes(), Match::of_snapshots(&head), (0, 0, UPPER));
         let all = self.maker.bookmarks_of(dataset).await?;
-        Ok(all.into_iter().find(|(known, _)| is_it(known)))
+        Ok(all.into_iter().find(|(known, _)| wanted.is(known.as_bytes())))
     }
 
     /// Whether a moment is of a dataset's past: of its own line, or of that which it began from.
@@ -177,7 +173,7 @@ impl Tasks<'_> {
         if has_freed(mark) {
             self.maker.count_use(FEATURE_WRITTEN, 1).await?;
         }
-        table::set_exact(self.mos(), &of, name, LeafValue { number_bytes: 8, numbers }).await
+        table::set(self.mos(), &of, name, LeafValue { number_bytes: 8, numbers }).await
     }
 
     /// Takes a bookmark away.

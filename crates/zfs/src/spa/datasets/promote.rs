@@ -229,7 +229,7 @@ impl Tasks<'_> {
         let directory = what.ours.0.number();
         for (member, name) in what.shared.iter().zip(&what.names) {
             table::remove(mos, &theirs, name).await?;
-            table::set_exact(mos, &ours, name, table::number(member.object.number())).await?;
+            table::set(mos, &ours, name, table::number(member.object.number())).await?;
             if !planted::is(Bug::PromotedLeftBehind) {
                 maker.edit::<DslDataset>(&member.object, |state| state.dir = directory).await?;
             }

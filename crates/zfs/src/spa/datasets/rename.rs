@@ -184,7 +184,7 @@ impl Tasks<'_> {
         self.tell_of("rename", number, &format!("-> @{new}")).await?;
         let names = self.mos().dnode(head.snapshot_names).await?;
         table::remove(self.mos(), &names, &old).await?;
-        table::set_exact(self.mos(), &names, new, table::number(number)).await?;
+        table::set(self.mos(), &names, new, table::number(number)).await?;
         Ok(Ok(true))
     }
 }

@@ -3,6 +3,8 @@
 //! What could break: a name that is lost when a table becomes fat, a leaf is split, or the table of pointers is doubled; a
 //! name that is there twice; a listing that leaves a leaf out.
 
+mod alike;
+
 use super::*;
 use crate::dmu::{Objset, blank};
 use crate::zap::Zap;

@@ -193,7 +193,8 @@ impl<'a> Work<'a> {
 
     pub(crate) fn entry(&mut self, directory: u64, name: &[u8]) -> Step<Option<DirectoryEntry>> {
         let problem = self.wrong(directory, Problem::Entry("of a file"));
-        let Some(value) = self.table(directory)?.get(name)? else { return Ok(None) };
+        let meant = self.files.name_rules().meant();
+        let Some(value) = self.table(directory)?.get_as(name, meant)? else { return Ok(None) };
         Ok(Some(DirectoryEntry::from_value(value.number().ok_or(problem)?)))
     }
 
@@ -239,13 +240,16 @@ impl<'a> Work<'a> {
         let knows_kinds = self.files.version() >= VERSION_KINDS;
         let entry = DirectoryEntry { kind: entry.kind.filter(|_| knows_kinds), ..entry };
         let value = LeafValue { number_bytes: 8, numbers: vec![entry.to_value()] };
-        self.table(directory)?.set(name, value)
+        let meant = self.files.name_rules().meant();
+        self.table(directory)?.set_as(name, value, meant)
     }
 
     /// A name that is there goes.
     pub(crate) fn take(&mut self, directory: u64, name: &[u8]) -> Step<()> {
         let problem = self.wrong(directory, Problem::NoName);
-        if self.table(directory)?.remove(name)? { Ok(()) } else { Err(problem.into()) }
+        let meant = self.files.name_rules().meant();
+        let was_there = self.table(directory)?.remove_as(name, meant)?;
+        if was_there { Ok(()) } else { Err(problem.into()) }
     }
 
     /// Carries out what was planned.
