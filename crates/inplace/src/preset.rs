@@ -26,7 +26,8 @@
 //! (data=ordered). *XFS*: mkfs.xfs(8) and xfsprogs `xfs_multidisk.h` (4 groups on a plain disk; on
 //! stripes 8 to 32 by size; a log of 1/2048 of the space in the middle), `xfs_aops.c`, `xfs_bmap.c`
 //! (extents at write-back, aligned to the stripe), Documentation/filesystems/xfs.txt (30 s). *Linux*:
-//! Documentation/sysctl/vm.txt (10 %, 20 %, 30 s, 5 s), 128 KiB of read-ahead.
+//! Documentation/sysctl/vm.txt (10 %, 20 %, 30 s, 5 s), 128 KiB of read-ahead (more over md: who mounts it
+//! knows what lies below).
 //!
 //! All presets have barriers: without them no contract holds on a disk with a volatile cache. (ext3
 //! left them off until Linux 3.1, and UFS never sent any: studies of that time say `barriers: false`.)
@@ -63,6 +64,11 @@ impl Preset {
     /// All of them.
     pub const ALL: [Preset; 4] =
         [Preset::Ufs, Preset::UfsDirectio, Preset::Ext3Ordered, Preset::Xfs];
+
+    /// Whether it runs on Linux.
+    pub fn is_linux(self) -> bool {
+        matches!(self, Preset::Ext3Ordered | Preset::Xfs)
+    }
 
     /// The preset of this name.
     ///

@@ -44,4 +44,19 @@ pub struct RebuildFacts {
     pub mates: u64,
     /// What it reads of them.
     pub read_bytes: u64,
+    /// Where it is one of several sets side by side; none where the volume is one set, which a load keeps at work.
+    pub legs: Option<Legs>,
+}
+
+/// Sets side by side, over which a load goes and of which one mends.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Legs {
+    /// How many.
+    pub count: u64,
+    /// Bytes on one of them before the next one's turn.
+    pub unit: u64,
+    /// How often (s) the rebuild looks whether its set still has requests of the load.
+    pub look: f64,
+    /// Steps that it has in flight while there are none.
+    pub window: u64,
 }

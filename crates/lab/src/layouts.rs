@@ -150,6 +150,7 @@ mod tests {
                 step: 1024.0 * 1024.0,
                 mates: disks - 1,
                 read_bytes: (disks - survives) * disk_bytes,
+                legs: None,
             }),
             failures_a_year: Some(0.0035),
             unreadable_per_bit: Some(1e-15),

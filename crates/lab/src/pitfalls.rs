@@ -75,6 +75,8 @@ pub enum Pitfall {
         read: ByteCount,
         /// What was written.
         written: ByteCount,
+        /// How often the disks read for each write.
+        reads_per_write: f64,
         /// A whole stripe.
         stripe: ByteCount,
     },
@@ -249,9 +251,10 @@ impl Pitfall {
                     None => units,
                 }
             }
-            Pitfall::PartialStripes { read, written, stripe } => format!(
-                "writes of partial stripes: nothing was to be read, and the disks read {:.2} bytes for each byte \
-                 written, to make the parity of stripes of {stripe} of which only a part was there",
+            Pitfall::PartialStripes { read, written, reads_per_write, stripe } => format!(
+                "writes of partial stripes: nothing was to be read, and the disks read {reads_per_write:.2} times for \
+                 each write and {:.2} bytes for each byte written, to make the parity of stripes of {stripe} of which \
+                 only a part was there",
                 read.bytes() as f64 / written.bytes().max(1) as f64
             ),
             Pitfall::Misaligned { partition, start, grid, unit } => format!(

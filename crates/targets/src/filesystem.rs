@@ -4,6 +4,10 @@
 //! works on its tree. A block workload works on one file of it, as large as the workload's working set,
 //! written from end to end beforehand so that every block has its place and is read from the disks. An
 //! operation of the array has nothing to do with what lies on it, and runs as without.
+//!
+//! **Read-ahead over md.** Linux takes how far it reads ahead from the device, and a striped set of md asks for two of its
+//! stripes where that is more than the usual 128 KiB: less would leave disks without work. A RAID controller's
+//! volume asks for nothing.
 
 use super::array;
 use super::layout::{CHUNK_DEFAULT, Layout, Level};
@@ -42,6 +46,8 @@ pub struct Wish {
     preset: Preset,
     page_cache: ByteCount,
     stripe: Option<Stripe>,
+    /// A stripe of the set of md that it lies on.
+    md_stripe: Option<ByteCount>,
     atime: Option<Atime>,
     barriers: Option<bool>,
     direct: bool,
@@ -70,6 +76,7 @@ impl Wish {
             preset,
             page_cache: machine.page_cache.unwrap_or(PAGE_CACHE_DEFAULT),
             stripe: stripe.filter(|_| machine.stripe_aware.unwrap_or(true)),
+            md_stripe: None,
             atime: machine.atime,
             barriers: machine.barriers,
             direct: machine.direct.unwrap_or(true),
@@ -77,8 +84,14 @@ impl Wish {
         }))
     }
 
+    /// The same on a set of md, if one of `stripe` lies below.
+    pub fn over_md(self, stripe: Option<ByteCount>) -> Wish {
+        Wish { md_stripe: stripe, ..self }
+    }
+
     fn options(&self) -> MountOptions {
         let usual = self.preset.mount_options(self.page_cache);
+        let stripe = self.md_stripe.filter(|_| self.preset.is_linux()).unwrap_or(ByteCount::ZERO);
         MountOptions {
             access_times: match self.atime {
                 None => usual.access_times,
@@ -87,6 +100,7 @@ impl Wish {
                 Some(Atime::Strictatime) => AccessTimes::Always,
             },
             barriers: self.barriers.unwrap_or(usual.barriers),
+            read_ahead_max: usual.read_ahead_max.max(stripe * 2),
             ..usual
         }
     }
@@ -123,6 +137,29 @@ pub fn stripe_of(layout: &Layout) -> Option<Stripe> {
         Level::Disk | Level::Linear | Level::Raid1 | Level::Asm => 0,
     };
     (width > 1).then(|| Stripe { unit: layout.chunk.unwrap_or(CHUNK_DEFAULT), width })
+}
+
+/// What the host's md deals out over its members before it comes back to the first, of data; `None` where the volume is no
+/// set of md, or one that is not striped. Of a set of sets the host asks the outermost.
+pub fn md_stripe_of(layout: &Layout, has_raid_controller: bool) -> Option<ByteCount> {
+    // A controller puts the sets together, but for its LUNs.
+    if has_raid_controller && !layout.luns {
+        return None;
+    }
+    let members = layout.members();
+    let width = match layout.level {
+        Level::Raid0 => members,
+        Level::Raid4 | Level::Raid5 => members.saturating_sub(1),
+        Level::Raid6 => members.saturating_sub(2),
+        Level::Raid10 => {
+            // Copies that lie near one another are read as one; where they lie elsewhere, or go round, all members take part.
+            let laid = layout.layout.as_deref().unwrap_or("near-2");
+            let near = laid.strip_prefix("near-").and_then(|copies| copies.parse().ok());
+            near.filter(|copies| members.is_multiple_of(*copies)).map_or(members, |c| members / c)
+        }
+        Level::Disk | Level::Linear | Level::Raid1 | Level::Asm => 0,
+    };
+    (width > 0).then(|| layout.chunk.unwrap_or(CHUNK_DEFAULT) * u64::from(width))
 }
 
 /// Runs a workload on a file system on a volume.
@@ -214,4 +251,44 @@ async fn block_file(
     file.drop_cache().await.map_err(tree_failed)?;
     rt.yield_now().await;
     FileVolume::open(file).await.map_err(tree_failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_ahead(filesystem: &str, layout: &str, has_raid_controller: bool) -> ByteCount {
+        let machine = format!("host = 'a'\ndisk = 'b'\ndisks = 12\nfilesystem = '{filesystem}'");
+        let machine: SimulatedMachine = toml::from_str(&machine).expect("a machine");
+        let layout = Layout::read(layout.parse().expect("TOML")).expect("a layout");
+        let wish = Wish::of(&machine, stripe_of(&layout)).expect("a preset").expect("one");
+        wish.over_md(md_stripe_of(&layout, has_raid_controller)).options().read_ahead_max
+    }
+
+    /// Too little leaves members of a striped set without work; too much is not what Linux does.
+    #[test]
+    fn linux_reads_two_stripes_of_md_ahead() {
+        for (layout, kib) in [
+            ("level = 'disk'", 128),
+            ("level = 'raid1'\ndisks = 2", 128),
+            ("level = 'linear'\ndisks = 4", 128),
+            ("level = 'raid0'\ndisks = 4", 512),
+            ("level = 'raid0'\ndisks = 2\nchunk = '16k'", 128),
+            ("level = 'raid5'\ndisks = 4", 384),
+            ("level = 'raid6'\ndisks = 8\nchunk = '512k'", 6144),
+            ("level = 'raid10'\ndisks = 8", 512),
+            ("level = 'raid10'\ndisks = 8\nlayout = 'far-2'", 1024),
+            ("level = 'raid10'\ndisks = 5", 640),
+            ("level = 'raid0'\nsets = 3\nof = { level = 'raid5', disks = 4 }", 384),
+        ] {
+            for filesystem in ["xfs", "ext3-ordered"] {
+                let ours = read_ahead(filesystem, layout, false);
+                assert_eq!(ours, ByteCount::kib(kib), "{filesystem} on {layout}");
+            }
+            assert_eq!(read_ahead("ufs", layout, false), ByteCount::mib(1), "{layout}: no Linux");
+            assert_eq!(read_ahead("xfs", layout, true), ByteCount::kib(128), "{layout}: no md");
+        }
+        let luns = "level = 'raid0'\nsets = 3\nluns = true\nof = { level = 'raid5', disks = 4 }";
+        assert_eq!(read_ahead("xfs", luns, true), ByteCount::kib(384), "md over LUNs");
+    }
 }

@@ -322,7 +322,9 @@ impl Target for SimulatedTarget {
             host: None,
         };
         let (workload, plan, stop) = (cell.workload.clone(), plan.clone(), stop.clone());
-        let wish = filesystem::Wish::of(&spec, filesystem::stripe_of(&layout))?;
+        let md_stripe = filesystem::md_stripe_of(&layout, has_engine);
+        let wish = filesystem::Wish::of(&spec, filesystem::stripe_of(&layout))?
+            .map(|wish| wish.over_md(md_stripe));
         let measured = machine.run(async move {
             match wish {
                 Some(wish) => filesystem::run(rt, wish, volume, workload, plan, stop).await,

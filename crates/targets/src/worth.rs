@@ -8,8 +8,8 @@
 //! devices of a host say no such thing: room and losses are known of them, and nothing of time and risk.
 
 use crate::layout::{CHUNK_DEFAULT, Layout, Level, Redundancy};
-use lab::layout::{LayoutFacts, RebuildFacts};
-use md::sync::{SPEED_MIN_NORMAL, STEP};
+use lab::layout::{LayoutFacts, Legs, RebuildFacts};
+use md::sync::{LOOK_EVERY, SPEED_MIN_NORMAL, STEP, WINDOW_MAX};
 use sim::Profile;
 use stdx::ByteCount;
 
@@ -105,6 +105,7 @@ pub fn facts(name: &str, layout: &Layout, drive: &DriveFacts) -> LayoutFacts {
             step: REBUILD_STEP,
             mates,
             read_bytes: capacity.bytes().saturating_mul(pieces),
+            legs: legs(layout),
         }),
         failures_a_year: drive.failures_a_year,
         unreadable_per_bit: drive.unreadable_per_bit,
@@ -243,6 +244,21 @@ fn mending(layout: &Layout) -> Option<(u64, u64)> {
     (mates > 0).then_some((mates * each, read * each))
 }
 
+/// The sets side by side of which the innermost with redundancy, which mends, is one; none where there is only one.
+fn legs(layout: &Layout) -> Option<Legs> {
+    let above: Vec<&Layout> = std::iter::successors(Some(layout), |set| set.of.as_deref())
+        .take_while(|set| set.of.as_deref().is_some_and(|of| mending(of).is_some()))
+        .collect();
+    let count: u64 = above.iter().map(|set| u64::from(set.members())).product();
+    let unit = |set: &Layout| match set.level {
+        Level::Linear => u64::MAX,
+        _ => set.chunk.unwrap_or(CHUNK_DEFAULT).bytes(),
+    };
+    let unit = above.iter().map(|set| unit(set)).min()?;
+    let (look, window) = (LOOK_EVERY.as_secs_f64(), WINDOW_MAX as u64);
+    (count > 1).then_some(Legs { count, unit, look, window })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -292,6 +308,33 @@ mod tests {
             let found =
                 made.rebuild.map(|rebuild| (rebuild.mates, rebuild.read_bytes / made.disk_bytes));
             assert_eq!(found, mending, "{text}");
+        }
+    }
+
+    /// A load that goes over several sets leaves pauses to the one that mends; a single set it does not.
+    #[test]
+    fn sets_side_by_side_are_counted_down_to_the_one_that_mends() {
+        for (text, expected) in [
+            ("level = 'raid6'\ndisks = 8", None),
+            ("level = 'raid10'\ndisks = 8", None),
+            ("level = 'raid0'\ndisks = 4", None),
+            ("level = 'raid5'\nsets = 3\nof = { level = 'raid0', disks = 2 }", None),
+            (
+                "level = 'raid0'\nsets = 2\nchunk = '128k'\nof = { level = 'raid6', disks = 8 }",
+                Some((2, 128 << 10)),
+            ),
+            (
+                "level = 'linear'\nsets = 3\nof = { level = 'raid1', disks = 2 }",
+                Some((3, u64::MAX)),
+            ),
+            (
+                "level = 'raid0'\nsets = 2\nof = { level = 'raid5', sets = 3, chunk = '16k', of = { level = 'raid1', \
+                 disks = 2 } }",
+                Some((6, 16 << 10)),
+            ),
+        ] {
+            let legs = of(text).rebuild.and_then(|rebuild| rebuild.legs);
+            assert_eq!(legs.map(|legs| (legs.count, legs.unit)), expected, "{text}");
         }
     }
 

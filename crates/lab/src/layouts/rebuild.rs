@@ -15,6 +15,22 @@
 //! one disk, the one that now answers alone for both, so that the load's queue gathers there: between T and, with the
 //! whole queue there, T times the disks of the set. The geometric mean of these ends is the estimate.
 //!
+//! **One of several sets** (RAID 50, RAID 60). The load goes over all *s* of them, and each set looks after itself: the one
+//! that mends is at work only while it has requests of the load, and in the pauses between them its rebuild has the
+//! disks. It is the slowest of them, so there the load's queue gathers: of what is outstanding at all, *c* (arrivals ×
+//! latency, Little's law), it has a share q, between p = 1/s and 1; the geometric mean of these ends, √p, is the estimate.
+//!
+//! * Of the other c − 1 a request found n = (c − 1) / disks before it, and now finds n q / p: with parity T becomes
+//!   T (1 + n q / p) / (1 + n).
+//! * The set has nothing to do for (1 − q)^c of the time. Requests come to it at the rate λ = p · the load's, so a pause is
+//!   1/λ long, and there are λ (1 − q)^c a second. The rebuild sees a pause at its next look, a random moment within the
+//!   looks' distance L, if the pause is not over by then: (1 − e^(−λL)) / λL of them. It then starts all steps of its
+//!   window at once, and goes on at the disks' rate:
+//!
+//! ```text
+//! the rebuild's rate = at work's · (1 − pauses seen / λ) + pauses seen · (rate / λ + (window − 1) · step)
+//! ```
+//!
 //! What a stream does to a disk (its next block is always the nearest one), and what stands behind a cache, is not told by the
 //! load's own latency: where the disks are at their limit the floor's time is a lower bound then, and said to be one.
 //! A tool on files may pause; in pauses the rebuild has the disks, so the floor's time is the upper end, as long as the
@@ -23,9 +39,13 @@
 //! Where the study measures rebuilds, its figures stand instead.
 
 use crate::claims::Measured;
-use crate::layout::{LayoutFacts, RebuildFacts};
+use crate::layout::{LayoutFacts, Legs, RebuildFacts};
 use crate::results::{Cell, LayoutFigures};
 use crate::study::{Kind, OperationKind};
+
+/// A rebuild that gets less of each disk (B/s) may not end before the load does: it is what md promises a rebuild beside a
+/// load by default, 1000 KiB/s (speed_limit_min), at which a disk of 20 TB takes most of a year.
+const PACE_MIN: f64 = 1000.0 * 1024.0;
 
 /// Disks that are busy for a smaller share than this have room for a rebuild at its floor, which is a tenth of a disk's rate
 /// at the most.
@@ -62,6 +82,14 @@ pub(super) fn times(
         figures.rebuild_loaded_low_s = Some(beside.low_s);
         figures.rebuild_loaded_high_s = beside.high_s;
         figures.loaded_by = Some(id.clone());
+        let pace = facts.disk_bytes as f64 / beside.likely_s;
+        if pace < PACE_MIN {
+            figures.warnings.push(format!(
+                "beside {id} a rebuild gets {:.1} MB/s of each disk, less than md promises by default (1 MB/s): it may not \
+                 end while that load lasts",
+                pace / 1e6
+            ));
+        }
     }
     let mut measured_loaded: Option<f64> = None;
     for cell in cells {
@@ -102,7 +130,9 @@ fn beside(measured: &Measured<'_>, facts: &LayoutFacts, rebuild: &RebuildFacts) 
     let bytes = facts.disk_bytes as f64;
     let floor = rebuild.floor.min(rate);
     let at_floor = bytes / floor;
-    let is_saturated = busy.busiest >= SATURATED;
+    let legs = rebuild.legs.as_ref();
+    // The one that mends may have the load of all.
+    let is_saturated = busy.busiest * legs.map_or(1.0, |legs| legs.count as f64) >= SATURATED;
     match kind {
         Kind::Operation(_) => return None,
         Kind::Tool(_) => {
@@ -112,25 +142,83 @@ fn beside(measured: &Measured<'_>, facts: &LayoutFacts, rebuild: &RebuildFacts) 
         }
         Kind::Stream(_) | Kind::Random(_) | Kind::Slob(_) | Kind::Probe(_) => {}
     }
+    let pauses = legs.and_then(|legs| Pauses::of(kind, measured.cell, legs));
+    let share = pauses.as_ref().map_or(1.0, |pauses| pauses.share);
+    let span = |wait: f64, share: f64| {
+        let step = (wait + 2.0 * rebuild.step / rate).max(rebuild.step / floor);
+        let at_work = rebuild.step / step;
+        let pace = pauses.as_ref().map_or(at_work, |p| p.pace(share, at_work, rate, rebuild.step));
+        bytes / pace
+    };
+    let least = span(0.0, share);
     if !is_saturated {
-        return Some(Beside { low_s: at_floor, likely_s: at_floor, high_s: Some(at_floor) });
+        let (likely_s, high_s) = (span(0.0, share.sqrt()), Some(span(0.0, 1.0)));
+        return Some(Beside { low_s: least, likely_s, high_s });
     }
     let Some(wait) = wait(kind, measured.cell) else {
-        return Some(Beside { low_s: at_floor, likely_s: at_floor, high_s: None });
+        return Some(Beside { low_s: least, likely_s: least, high_s: None });
     };
     let read_at_once = (rebuild.read_bytes as f64 / bytes).round().max(1.0);
     let (likely, most) = match read_at_once > 1.0 {
         true => {
             let slowest: f64 = (1..=read_at_once as u64).map(|k| 1.0 / k as f64).sum();
-            (slowest, 2.0 * slowest)
+            let grown = |share| pauses.as_ref().map_or(1.0, |p| p.waits_grow(share, facts.disks));
+            (slowest * grown(share.sqrt()), 2.0 * slowest * grown(1.0))
         }
+        // All disks, whatever sets they are in.
         false => ((facts.disks as f64).sqrt(), facts.disks as f64),
     };
-    let span = |waits: f64| {
-        let step = wait * waits + 2.0 * rebuild.step / rate;
-        bytes / rebuild.step * step.max(rebuild.step / floor)
-    };
-    Some(Beside { low_s: span(1.0), likely_s: span(likely), high_s: Some(span(most)) })
+    Some(Beside {
+        low_s: span(wait, share),
+        likely_s: span(wait * likely, share.sqrt()),
+        high_s: Some(span(wait * most, 1.0)),
+    })
+}
+
+/// The pauses that a load over several sets leaves to one of them.
+struct Pauses<'a> {
+    legs: &'a Legs,
+    /// Requests that the load has outstanding.
+    outstanding: f64,
+    /// Requests a second that come to one set.
+    arrivals: f64,
+    /// The share of the requests that come to one set.
+    share: f64,
+}
+
+impl<'a> Pauses<'a> {
+    /// None where the load keeps all sets at work, or does not tell.
+    fn of(kind: &Kind, cell: &Cell, legs: &'a Legs) -> Option<Pauses<'a>> {
+        let size = match kind {
+            Kind::Random(random) => random.block_size.bytes(),
+            Kind::Slob(slob) => slob.block_size.bytes(),
+            _ => return None,
+        };
+        let mean = |metric: &str| cell.metrics.get(metric).map(|metric| metric.mean);
+        let (rate, latency) = (mean("iops")?, mean("latency_us_mean")? * 1e-6);
+        let touched = size.div_ceil(legs.unit).min(legs.count);
+        let share = touched as f64 / legs.count as f64;
+        let known = rate > 0.0 && latency > 0.0 && share < 1.0;
+        let (outstanding, arrivals) = (rate * latency, rate * share);
+        known.then_some(Pauses { legs, outstanding, arrivals, share })
+    }
+
+    /// How many times as long a request waits and is served where so large a share of what is outstanding stands at one set.
+    fn waits_grow(&self, share: f64, disks: u64) -> f64 {
+        let before_it = (self.outstanding - 1.0).max(0.0) / disks as f64;
+        (1.0 + before_it * share / self.share) / (1.0 + before_it)
+    }
+
+    /// How fast (B/s) a rebuild goes that has `at_work` while its set has requests of the load, on disks of this rate, where so
+    /// large a share of what is outstanding stands at its set.
+    fn pace(&self, share: f64, at_work: f64, rate: f64, step: f64) -> f64 {
+        let idle = (1.0 - share).powf(self.outstanding);
+        let in_a_look = self.arrivals * self.legs.look;
+        let seen = self.arrivals * idle * -(-in_a_look).exp_m1() / in_a_look;
+        let gained = rate / self.arrivals + (self.legs.window - 1) as f64 * step;
+        let pace = at_work * (1.0 - seen / self.arrivals) + seen * gained;
+        pace.min(rate)
+    }
 }
 
 /// How long a read of this load waits at a disk and is served by it (s), where its latency tells.

@@ -19,6 +19,11 @@ const AMPLIFIED: f64 = 1.5;
 /// stripe at its start and where it turns round, and metadata is read now and then.
 const STRIPES_READ: f64 = 0.05;
 
+/// From so many reads for each write its stripes were partial, too: of a long write the rest of a stripe is few bytes, but all
+/// of it waits until those are read, a turn of the disk or more. One write in four that waits is some percent of a
+/// stream's rate.
+const READS_A_WRITE: f64 = 0.25;
+
 /// From this share of what a link can carry it is what was measured: the rest is gaps between commands.
 const LINK_FULL: f64 = 0.95;
 /// A disk whose mechanism is at work for such a share of the time could do no more.
@@ -110,10 +115,13 @@ fn partial_stripes(surroundings: &Surroundings, evidence: &Evidence) -> Option<P
     if demand.random || demand.disks_do_more || demand.reads.ios > 0 || demand.writes.bytes == 0 {
         return None;
     }
-    let (read, written) = (all_disks(evidence)?.read_bytes, demand.writes.bytes);
-    (read as f64 > STRIPES_READ * written as f64).then_some(Pitfall::PartialStripes {
-        read: ByteCount(read),
-        written: ByteCount(written),
+    let (disks, writes) = (all_disks(evidence)?, demand.writes);
+    let reads_per_write = disks.reads as f64 / writes.ios.max(1) as f64;
+    let is_much = disks.read_bytes as f64 > STRIPES_READ * writes.bytes as f64;
+    (is_much || reads_per_write > READS_A_WRITE).then_some(Pitfall::PartialStripes {
+        read: ByteCount(disks.read_bytes),
+        written: ByteCount(writes.bytes),
+        reads_per_write,
         stripe,
     })
 }

@@ -147,11 +147,13 @@ fn a_stream_of_writes_for_which_the_disks_read_has_partial_stripes() {
         evidence.demand.reads = Moved::default();
         evidence.demand.writes = Moved { ios: 100, bytes: 100 << 20 };
         evidence.disks[0].written_bytes = 120 << 20;
+        evidence.disks[0].reads = 230;
         evidence.disks[0].read_bytes = 140 << 20;
     };
     let pitfall = one(|_, evidence| stream(evidence));
     assert_eq!(pitfall.id(), "partial-stripes");
-    assert!(pitfall.what().contains("1.40 bytes for each byte written"), "{pitfall}");
+    let seen = "2.30 times for each write and 1.40 bytes for each byte written";
+    assert!(pitfall.what().contains(seen), "{pitfall}");
     assert!(pitfall.mend().contains("a multiple of 448 KiB"), "{pitfall}");
     // Small writes at random pay that price by nature; a set without parity has no stripes; metadata is read at times.
     none(|_, evidence| {
@@ -164,8 +166,22 @@ fn a_stream_of_writes_for_which_the_disks_read_has_partial_stripes() {
     });
     none(|_, evidence| {
         stream(evidence);
+        evidence.disks[0].reads = 25;
         evidence.disks[0].read_bytes = 4 << 20;
     });
+    // Long writes: few bytes, but each waits for them. And small ones that are read for in long reads.
+    let pitfall = one(|_, evidence| {
+        stream(evidence);
+        evidence.disks[0].reads = 26;
+        evidence.disks[0].read_bytes = 4 << 20;
+    });
+    assert_eq!(pitfall.id(), "partial-stripes");
+    let pitfall = one(|_, evidence| {
+        stream(evidence);
+        evidence.disks[0].reads = 25;
+        evidence.disks[0].read_bytes = 6 << 20;
+    });
+    assert_eq!(pitfall.id(), "partial-stripes");
 }
 
 #[test]
@@ -382,7 +398,12 @@ fn all() -> Vec<Pitfall> {
         Pitfall::Cached { disks, workload },
         Pitfall::CachedWrites { disks, workload },
         Pitfall::RecordSize { io: ByteCount(4096), record: disks, amplification: Some(8.0) },
-        Pitfall::PartialStripes { read: disks, written: workload, stripe: ByteCount::kib(448) },
+        Pitfall::PartialStripes {
+            read: disks,
+            written: workload,
+            reads_per_write: 1.0,
+            stripe: ByteCount::kib(448),
+        },
         Pitfall::Misaligned {
             partition: "sda1".to_owned(),
             start: ByteCount(512),

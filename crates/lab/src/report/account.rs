@@ -154,8 +154,8 @@ fn chance(share: f64) -> String {
 
 /// How the risk was worked out, in a sentence.
 pub const HOW_LAYOUTS: &str = "Worked out, but for what a rebuild of the study measured: an idle set rebuilds a disk at the mean rate of \
-     its surface; beside a load a rebuild of normal priority goes no faster than 16 MiB/s a disk, and slower where its \
-     requests wait longer at the disks (≈ an estimate, with the range where it is wide; ≥ where nothing bounds it); disks are lost \
+     its surface; beside a load a rebuild of normal priority goes no faster than 16 MiB/s a disk, slower where its \
+     requests wait longer at the disks, and faster in the pauses that a load over several sets leaves to the one that mends (≈ an estimate, with the range where it is wide; ≥ where nothing bounds it); disks are lost \
      independently at the data sheet's rate, sectors are unreadable at the data sheet's rate a bit. Disks of one batch \
      fail together more often: it orders layouts and foretells nothing. docs/theory/losses.md has the formulas.";
 

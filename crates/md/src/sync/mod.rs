@@ -68,7 +68,7 @@ pub const SPEED_MIN_LOW: ByteCount = ByteCount::kib(1000);
 /// The rate a member that normal priority keeps up beside the host: some tenth of a disk's.
 pub const SPEED_MIN_NORMAL: ByteCount = ByteCount::mib(16);
 /// How often an operation that yields looks whether the host is still at work.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
+pub const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// So many mismatches are listed by place; all are counted.
 pub const MISMATCHES_LISTED_MAX: usize = 1000;
 /// The unit in which mismatches are counted: md's.

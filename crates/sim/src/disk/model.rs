@@ -30,6 +30,10 @@
 //! 6. A write that does not cover whole physical sectors costs a revolution more: they are read first.
 //! 7. After a read the mechanism reads ahead while it has nothing else to do, up to a limit beyond
 //!    what was asked for.
+//! 8. Write-backs wait for a stream (reads of which one goes on from what the buffer holds): they don't end its reading ahead,
+//!    nor do they begin within [`PATIENCE`] after its last read. With half of the buffer in use, or half of the pieces that it
+//!    can remember, they wait no longer; and a buffer that was half full so has them take part in the choice until it is down to a
+//!    quarter.
 //!
 //! How long the electronics take for a command, [`Overheads`] says. Where a profile says so, reading and writing begin in the
 //! middle of what is asked for (*on arrival*: within a track), and what passes before it is read along. Some reads come out at a
@@ -54,6 +58,11 @@ mod ahead;
 mod choice;
 mod reading;
 mod writing;
+
+/// Revolutions for which write-backs wait for a stream's next read. What they would cost it is about that: the way to them and
+/// back, twice a seek (about a revolution) and half a revolution. Who waits for as long as leaving would cost loses twice the
+/// best at the most.
+const PATIENCE: u32 = 3;
 
 /// Names a command; its owner chooses it.
 pub type CommandId = usize;
@@ -179,6 +188,8 @@ struct Ahead {
     promised: Instant,
     /// Up to here it is counted as work.
     counted: Instant,
+    /// When the last read of a stream came, if it follows one.
+    stream_read: Option<Instant>,
 }
 
 /// How the heads come to what they do.
@@ -240,6 +251,8 @@ pub struct DiskModel {
     crossing_free: Vec<usize>,
     for_room: VecDeque<Command>,
     dirty: Stretches,
+    /// Write-backs waited for a stream until the buffer was half full, and it is not down to a quarter yet.
+    draining: bool,
     reads: ReadCache,
     events: BinaryHeap<Reverse<(Instant, u64, Event)>>,
     event_number: u64,
@@ -303,6 +316,7 @@ impl DiskModel {
             crossing_free: Vec::new(),
             for_room: VecDeque::new(),
             dirty: Stretches::default(),
+            draining: false,
             reads: ReadCache::new(segments as usize, segment_sectors),
             events: BinaryHeap::new(),
             event_number: 0,
@@ -427,6 +441,7 @@ impl DiskModel {
         self.crossing_free.clear();
         self.for_room.clear();
         self.dirty.clear();
+        self.draining = false;
         self.reads.clear();
         self.events.clear();
         self.outstanding = 0;
@@ -510,14 +525,16 @@ impl DiskModel {
                 let done = self.transferred(&read, media_start, now);
                 self.interface_free = done;
                 self.schedule(done, Event::Answered(read.id));
-                let end = read.blocks.end;
-                self.reads.fill(read.blocks.start - passed.before..end);
-                self.read_on(now, end, passed.on_arrival);
+                let Range { start, end } = read.blocks;
+                let before = start.checked_sub(1).and_then(|block| self.reads.stretch(block));
+                self.reads.fill(start - passed.before..end);
+                self.read_on(now, end, passed.on_arrival, before.is_some());
             }
             Mechanism::Busy { job: Job::Write(write), end, .. } => {
                 self.park_head(write.blocks.end, end);
                 // What the buffer still had of these blocks is older.
                 self.dirty.remove(write.blocks, &self.layout);
+                self.note_drained();
                 effects.push(Effect::Written(write.id));
                 let back = match write.apart {
                     true => self.overheads.reselect_again,

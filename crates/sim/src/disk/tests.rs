@@ -238,6 +238,37 @@ fn a_read_crosses_the_interface_after_the_head_is_there() {
     assert!((mean_ms / expected - 1.0).abs() < 0.04, "{mean_ms} ms for {expected}");
 }
 
+/// Each write-back would cost the stream a revolution; but what has to be on the medium comes there, and nobody waits for room.
+#[test]
+fn write_backs_that_have_time_wait_for_a_stream() {
+    for profile in disk_profiles().iter().filter(|p| p.write_cache_enabled.value) {
+        let len = 65536 / profile.sector_bytes.value;
+        // A stream of 64 KiB reads that gives its reader no time, beside it a stream of writes in the middle of the disk.
+        let rate = |writes_every: u64| {
+            let mut bench = Bench::new(profile);
+            let (count, middle) = (4000, bench.sectors / 2 / len * len);
+            let (start, mut waited) = (bench.now, Duration::ZERO);
+            for index in 0..count {
+                bench.run(Action::Read, index * len..(index + 1) * len);
+                if index % writes_every == 0 {
+                    let at = middle + index / writes_every * len;
+                    waited = waited.max(bench.run(WRITE, at..at + len));
+                }
+            }
+            let read = (count * 65536) as f64 / 1e6 / bench.now.since(start).as_secs_f64();
+            // No more than half of the buffer is left to write, if that.
+            let left: u64 = bench.model.buffered(0..bench.sectors).map(|b| b.end - b.start).sum();
+            let left_mb = (left * profile.sector_bytes.value) as f64 / 1_048_576.0;
+            assert!(left_mb < 0.6 * profile.write_cache_mb.value, "{}: {left_mb}", profile.name);
+            (read, waited.as_secs_f64() * 1e3)
+        };
+        let (alone, beside) = (rate(u64::MAX), rate(8));
+        println!("{}: {:.1} MB/s, beside writes {:.1}", profile.name, alone.0, beside.0);
+        assert!(beside.0 > 0.6 * alone.0, "{}: {beside:?} for {alone:?}", profile.name);
+        assert!(beside.1 < 100.0, "{}: a write of {} ms", profile.name, beside.1);
+    }
+}
+
 /// With a queue of one place the drive still finds what is dirty, on whichever side of the head it lies.
 #[test]
 fn a_drive_that_looks_at_one_command_writes_its_cache_back() {

@@ -208,3 +208,33 @@ fn a_tool_on_a_simulated_file_system_hears_ctrl_c() {
     assert!(errors.contains("interrupted after 0 of 1 runs"), "{errors}");
     assert!(time < Duration::from_secs(15), "{time:?}");
 }
+
+/// What could break: a simulated disk that gives up a stream for each block that it may write back later, and a file system that
+/// reads less ahead than one stripe. Four disks then rewrite slower than one.
+#[test]
+fn bonnie_rewrites_faster_on_more_simulated_disks() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let sets: String = (2..=4)
+        .map(|disks| format!("[layouts.raid0-{disks}]\nlevel = \"raid0\"\ndisks = {disks}\n"))
+        .collect();
+    let study = format!(
+        "title = \"t\"\nquestion = \"q?\"\nrepeats = 1\n[machine]\nkind = \"simulated\"\nhost = \"epyc-2024\"\n\
+         disk = \"exos-x20\"\ndisks = 4\nfilesystem = \"xfs\"\npage_cache = \"512m\"\n\
+         [layouts.disk]\nlevel = \"disk\"\n{sets}[[factor]]\nname = \"layout\"\n\
+         levels = [\"disk\", \"raid0-2\", \"raid0-3\", \"raid0-4\"]\n\
+         [[workload]]\nname = \"b\"\nkind = \"bonnie\"\nsize = \"2g\"\nbytes = 0\nfiles = \"0\"\n"
+    );
+    std::fs::write(dir.path().join("s.toml"), study).expect("written");
+    let output = lab(dir.path(), &["run", "s.toml", "--format", "json"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let results: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let cells = results["cells"].as_array().expect("cells");
+    let rewrite = |layout: &str| {
+        let cell = cells.iter().find(|cell| cell["factors"]["layout"] == layout).expect(layout);
+        cell["metrics"]["rewrite_throughput_mb_s"]["mean"].as_f64().expect("a rate")
+    };
+    let rates = ["disk", "raid0-2", "raid0-3", "raid0-4"].map(rewrite);
+    println!("rewrite: {rates:.0?}");
+    assert!(rates.windows(2).all(|two| two[1] > 1.2 * two[0]), "{rates:?}");
+    assert!(rates[3] > 2.5 * rates[0], "{rates:?}");
+}

@@ -90,6 +90,50 @@ fn a_rebuild_beside_load_that_is_worked_out_is_as_long_as_one_that_is_measured()
     }
 }
 
+/// Of RAID 60 one set mends, and the load goes over both: in the pauses that it leaves to the one the rebuild has the disks, and
+/// where it leaves none the load gathers there.
+#[test]
+fn a_rebuild_of_one_set_of_several_is_worked_out_by_the_load_that_comes_to_it() {
+    let sets = "[layouts.raid60]\nlevel = \"raid0\"\nsets = 2\nof = { level = \"raid6\", disks = 8 }\n[[factor]]";
+    let header = LAYOUTS.replace("disks = 9", "disks = 17").replace("[[factor]]", sets);
+    let header = header.replace("\"raid5-8\", \"raid6-8\", \"raid10-8\"", "\"raid60\"");
+    let mut times = Vec::new();
+    for depth in [1, 4, 16] {
+        let load = format!(
+            "[[workload]]\nname = \"random\"\nkind = \"random\"\nread_share = 0.7\nqueue_depth = {depth}\n"
+        );
+        let rebuild = "[[workload]]\nname = \"rebuild\"\nkind = \"rebuild\"\nload = \"random\"\n\
+             sampled = { strata = 4, per_stratum = 2, sample = \"32m\" }\n";
+        let run = |rest: &str| {
+            let dir = tempfile::tempdir().expect("a folder");
+            std::fs::write(dir.path().join("s.toml"), format!("{header}{rest}")).expect("written");
+            json(&printed(dir.path(), &["lab", "run", "s.toml", "--format", "json"]))
+        };
+        let (worked_out, measured) = (run(&load), run(&format!("{load}{rebuild}")));
+        let (ours, theirs) = (layout(&worked_out, "raid60"), layout(&measured, "raid60"));
+        let seconds = |layout: &Value, key: &str| layout[key].as_f64().expect(key);
+        let (is, truth) = (seconds(ours, "rebuild_loaded_s"), seconds(theirs, "rebuild_loaded_s"));
+        let range = seconds(ours, "rebuild_loaded_low_s")..seconds(ours, "rebuild_loaded_high_s");
+        assert!((is / truth - 1.0).abs() < 0.25, "depth {depth}: {is} for {truth}");
+        assert!(range.contains(&truth), "depth {depth}: {truth} in {range:?}");
+        times.push(is / seconds(ours, "rebuild_idle_s"));
+    }
+    // A single set takes 12.5 times the idle time at depths 1 and 4.
+    assert!(times[0] < 0.5 * times[1] && times[1] < 12.0 && times[2] > 12.5, "{times:?}");
+}
+
+#[test]
+fn a_load_beside_which_a_rebuild_hardly_goes_on_is_named() {
+    let warned = |depth: u32| {
+        let dir = study(&format!(
+            "[[workload]]\nname = \"random\"\nkind = \"random\"\nqueue_depth = {depth}\n"
+        ));
+        let results = json(&printed(dir.path(), &["lab", "run", "s.toml", "--format", "json"]));
+        layout(&results, "raid6-8")["warnings"].to_string().contains("it may not end while")
+    };
+    assert!(warned(1024) && !warned(16));
+}
+
 /// A stream's next block is always the nearest one: how long a rebuild waits behind it, its latency does not tell.
 #[test]
 fn a_rebuild_beside_streams_at_the_disks_limit_is_bounded_below_and_says_so() {

@@ -113,6 +113,22 @@ fn a_raid_controller_that_answers_from_its_cache_is_named() {
     finds("cached", "over a working set larger than the memory below", &study, &[]);
 }
 
+/// Of writes of 4 MiB the rest of a stripe is few bytes, and each waits for them.
+#[test]
+fn long_writes_one_at_a_time_that_wait_for_parts_of_stripes_are_named() {
+    let start = CLEAN.find("[layouts.set]").expect("a layout");
+    let machine = CLEAN[..start].replace("disks = 3", "disks = 8");
+    let study = format!(
+        "{machine}[layouts.set]\nlevel = \"raid5\"\ndisks = 8\n[[factor]]\nname = \"layout\"\nlevels = [\"set\"]\n\
+         [[workload]]\nname = \"write\"\nkind = \"stream\"\nop = \"write\"\nblock_size = \"4m\"\nqueue_depth = 1\n"
+    );
+    finds("partial-stripes", "a multiple of 448 KiB", &study, &[]);
+    let (found, shown) = run(&study, &["workload.write.block_size=4032k"]);
+    assert_eq!(found, [""; 0], "whole stripes: {shown}");
+    let (found, shown) = run(&study, &["workload.write.queue_depth=4"]);
+    assert_eq!(found, [""; 0], "parts that wait for one another: {shown}");
+}
+
 /// What a file system does here depends on where the tests run; that its pages are in memory does not.
 #[test]
 fn buffered_files_smaller_than_memory_are_named() {

@@ -1,9 +1,9 @@
-//! Reading ahead: rules 1 and 7 of the [model](super).
+//! Reading ahead: rules 1, 7 and 8 of the [model](super).
 //!
 //! After a read the mechanism goes on reading, up to a limit, and what passes enters the buffer. Reading ahead takes no events:
 //! what it has brought follows from the time that has gone by since it began, and is noted when somebody asks.
 
-use super::{Ahead, DiskModel, Mechanism};
+use super::{Ahead, DiskModel, Mechanism, PATIENCE};
 use crate::profile::ReadAheadUntil;
 use std::ops::Range;
 use stdx::{Duration, Instant};
@@ -40,7 +40,7 @@ impl DiskModel {
     }
 
     /// A read has ended at `end`: goes on reading from there.
-    pub(super) fn read_on(&mut self, now: Instant, end: u64, on_arrival: bool) {
+    pub(super) fn read_on(&mut self, now: Instant, end: u64, on_arrival: bool, of_stream: bool) {
         let limit = self.ahead_limit(end);
         if limit <= end {
             return;
@@ -51,10 +51,24 @@ impl DiskModel {
             true => self.angle_wait(now, from_ns),
             false => from_ns - self.head.unrolled_ns,
         };
-        self.begin_ahead(now, end, from_ns, now + Duration::from_nanos(wait), limit);
+        self.begin_ahead(
+            now,
+            end..limit,
+            from_ns,
+            now + Duration::from_nanos(wait),
+            of_stream.then_some(now),
+        );
     }
 
-    fn begin_ahead(&mut self, now: Instant, from: u64, from_ns: u64, since: Instant, limit: u64) {
+    fn begin_ahead(
+        &mut self,
+        now: Instant,
+        blocks: Range<u64>,
+        from_ns: u64,
+        since: Instant,
+        stream_read: Option<Instant>,
+    ) {
+        let Range { start: from, end: limit } = blocks;
         let least = (from + self.ahead_rules.least).min(limit);
         let promised = if least > from {
             since + Duration::from_nanos(self.layout.end(least).unrolled_ns - from_ns)
@@ -69,6 +83,7 @@ impl DiskModel {
             limit,
             promised,
             counted: since,
+            stream_read,
         });
     }
 
@@ -93,15 +108,32 @@ impl DiskModel {
         let ready = now + self.overheads.read_hit.of(self.after_write.is_some());
         let wait = self.positioning(ready, held.end, &place, false).total();
         let since = ready + Duration::from_nanos(wait);
-        self.begin_ahead(now, held.end, place.unrolled_ns, since, limit);
+        self.begin_ahead(now, held.end..limit, place.unrolled_ns, since, Some(now));
+    }
+
+    /// When reading ahead stands at its limit.
+    fn stands(&self, ahead: &Ahead) -> Instant {
+        let last = self.layout.end(ahead.limit.max(ahead.from + 1)).unrolled_ns;
+        ahead.since + Duration::from_nanos(last.saturating_sub(ahead.from_ns))
+    }
+
+    /// Until when reading ahead is not left for what waits: requests count on it, or it is a stream's, and there are only
+    /// write-backs, which have time. Rule 8.
+    pub(super) fn goes_on_until(&self, ahead: &Ahead) -> Instant {
+        match ahead.stream_read {
+            Some(read) if self.queue.is_empty() && self.write_backs_have_time() => {
+                let next = read + Duration::from_nanos(self.layout.revolution_ns()) * PATIENCE;
+                self.stands(ahead).max(next).max(ahead.promised)
+            }
+            _ => ahead.promised,
+        }
     }
 
     /// Counts reading ahead as work, until it stands at its limit.
     pub(super) fn count_ahead(&mut self, now: Instant) {
+        let Mechanism::Ahead(ahead) = &self.mechanism else { return };
+        let until = now.min(self.stands(ahead));
         let Mechanism::Ahead(ahead) = &mut self.mechanism else { return };
-        let last = self.layout.end(ahead.limit.max(ahead.from + 1)).unrolled_ns;
-        let stands = ahead.since + Duration::from_nanos(last.saturating_sub(ahead.from_ns));
-        let until = now.min(stands);
         if until > ahead.counted {
             self.worked += until.since(ahead.counted);
             ahead.counted = until;
@@ -140,6 +172,7 @@ impl DiskModel {
             }
             ahead.promised = ahead.promised.max(reached);
         }
+        ahead.stream_read = Some(now);
         self.mechanism = Mechanism::Ahead(ahead);
         Some(reached)
     }

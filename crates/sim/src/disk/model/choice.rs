@@ -1,4 +1,4 @@
-//! What the mechanism does next: rules 3, 4 and 6 of the [model](super).
+//! What the mechanism does next: rules 3, 4, 6 and 8 of the [model](super).
 //!
 //! Positioning time is the seek, and then the wait until the sector comes round. The disk knows both
 //! exactly, so it can choose the command over which the head will be first (Jacobson and Wilkes, "Disk
@@ -95,16 +95,17 @@ impl DiskModel {
         if write { arm.max(self.minimum_write_seek_ns) } else { arm }
     }
 
-    /// Gives the mechanism its next job, if there is one. Rules 3, 4 and 6.
+    /// Gives the mechanism its next job, if there is one. Rules 3, 4, 6 and 8.
     pub(super) fn start_next(&mut self, now: Instant) {
         if self.queue.is_empty() && self.dirty.is_empty() {
             return;
         }
-        if let Mechanism::Ahead(ahead) = &self.mechanism
-            && ahead.promised > now
-        {
-            let promised = ahead.promised;
-            return self.schedule_free(promised);
+        if let Mechanism::Ahead(ahead) = &self.mechanism {
+            self.draining |= ahead.stream_read.is_some() && self.is_full_to(2);
+            let until = self.goes_on_until(ahead);
+            if until > now {
+                return self.schedule_free(until);
+            }
         }
         self.note_ahead(now);
         let best = self.best_of_queue(now);
@@ -118,6 +119,7 @@ impl DiskModel {
             let mut blocks = stretch.blocks();
             blocks.end = blocks.end.min(blocks.start + WRITE_BACK_BYTES_MAX / self.sector_bytes);
             self.dirty.remove(blocks.clone(), &self.layout);
+            self.note_drained();
             let start = now + Duration::from_nanos(way.total());
             (Job::WriteBack(blocks), stretch.unrolled_ns, start, way)
         } else if let Some(Choice { start_ns, index, way, .. }) = best {
@@ -249,9 +251,23 @@ impl DiskModel {
     }
 
     fn may_write_back_beside_reads(&self) -> bool {
-        self.flushing.is_some()
-            || !self.for_room.is_empty()
-            || self.dirty.total() * 2 >= self.dirty_sectors_max
+        self.flushing.is_some() || !self.for_room.is_empty() || self.draining || self.is_full_to(2)
+    }
+
+    /// Whether the write buffer holds one of so many parts of what it can.
+    fn is_full_to(&self, parts: u64) -> bool {
+        self.dirty.total() * parts >= self.dirty_sectors_max
+    }
+
+    /// Whether write-backs have time, whatever they cost later: half of the buffer is free, and half of the pieces that it can
+    /// remember.
+    pub(super) fn write_backs_have_time(&self) -> bool {
+        !self.may_write_back_beside_reads() && self.dirty.len() * 2 < self.stretches_max
+    }
+
+    /// Notes that what waited for a stream is written back.
+    pub(super) fn note_drained(&mut self) {
+        self.draining &= self.is_full_to(4);
     }
 }
 
