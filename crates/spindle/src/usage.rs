@@ -4,7 +4,7 @@
 //!   behind the command's group (`spindle zfs -T 20 list`).
 //! * What OpenZFS's commands have and these lack is answered by name.
 
-use crate::commands::typed;
+use attach::typed;
 use clap::Error;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::ffi::OsString;
@@ -41,9 +41,6 @@ fn meant(error: &Error, arguments: &[OsString]) -> Option<String> {
     match error.kind() {
         ErrorKind::UnknownArgument => {
             let name = invalid?.split(['=', ' ']).next()?;
-            if let ["lab", "fio", options @ ..] = words.get(1..).unwrap_or_default() {
-                return fio_job(name, options);
-            }
             match group {
                 Some(group) if matches!(name, "-d" | "--devices") => Some(devices_first(group)),
                 Some(group) if OPENING.contains(&name) => {
@@ -111,63 +108,6 @@ fn missing_disk(sub: &str, words: &[&str]) -> Option<String> {
     let missing = words.iter().filter(is_path).find(|path| !Path::new(path).exists())?;
     Some(format!(
         "{missing}: no such file or folder; name disks, images of them, or a folder of these"
-    ))
-}
-
-/// Options of `lab fio` itself, which take a value.
-const OWN_OF_FIO: [&str; 8] =
-    ["dir", "section", "output", "output-format", "repeats", "seed", "out", "reactor"];
-
-/// fio's jobs by options, as the file and the command that do the same here.
-fn fio_job(unknown: &str, words: &[&str]) -> Option<String> {
-    let (mut own, mut pairs, mut files) = (String::new(), Vec::new(), Vec::new());
-    let mut words = words.iter().peekable();
-    while let Some(word) = words.next() {
-        let Some(option) = word.strip_prefix("--") else {
-            files.push(*word);
-            continue;
-        };
-        let (key, value) = match option.split_once('=') {
-            Some((key, value)) => (key, Some(value)),
-            // fio takes a blank in place of the `=`, too.
-            None => (option, words.next_if(|next| !next.starts_with('-')).copied()),
-        };
-        match OWN_OF_FIO.contains(&key) {
-            true => own += &format!(" --{key} {}", value.unwrap_or_default()),
-            false => pairs.push((key, value)),
-        }
-    }
-    let is_fios = |key: &str| {
-        ["name", "rw", "readwrite", "bs", "size", "filename", "ioengine"].contains(&key)
-    };
-    if let Some(file) = files.first() {
-        let option = unknown.trim_start_matches('-');
-        return Some(format!(
-            "{unknown}: fio's options stand in the job file here: put {option}=… into {file}, or leave it out"
-        ));
-    }
-    if !pairs.iter().any(|(key, _)| is_fios(key)) {
-        return None;
-    }
-    let mut text = String::new();
-    // What stands before the first job holds for all.
-    match pairs.iter().position(|(key, _)| *key == "name") {
-        Some(0) => {}
-        Some(_) => text += "[global]\\n",
-        None => text += "[job]\\n",
-    }
-    for (key, value) in pairs {
-        match (key, value) {
-            ("name", Some(name)) => text += &format!("[{name}]\\n"),
-            (key, Some(value)) => text += &format!("{key}={value}\\n"),
-            (key, None) => text += &format!("{key}\\n"),
-        }
-    }
-    if !own.contains(" --dir ") {
-        own += " --dir DIR";
-    }
-    Some(format!(
-        "{unknown}: jobs stand in a file here, and the same options in it: printf '{text}' > job.fio; spindle lab fio job.fio{own}"
     ))
 }
 
@@ -316,10 +256,6 @@ mod tests {
             (&["spindle", "zfs", "list", "-d", "/"], first),
             (&["spindle", "-d", "a/1.raw", "a/2.raw", "zfs", "list"], own),
             (&["spindle", "-d", "X", "-T", "20", "zfs", "list"], "-T stands behind 'zfs'"),
-            (
-                &["spindle", "lab", "fio", "--name=a", "--rw=randread", "--direct"],
-                "printf '[a]\\nrw=randread\\ndirect\\n' > job.fio; spindle lab fio job.fio --dir DIR",
-            ),
             (
                 &["spindle", "-d", "a b", "serve"],
                 "or --volume NAME for what lies on the devices of -d: spindle -d 'a b' scan shows",
