@@ -51,10 +51,9 @@ fn main() -> ExitCode {
     let arguments = match parsed {
         Ok(arguments) => arguments,
         Err(error) => match usage::scan(&error, std::env::args_os().skip(1), is_command) {
-            Some((devices, json)) => {
-                let command =
-                    commands::Command::Scan(commands::scan::ScanArgs::of(Vec::new(), json));
-                Arguments { devices, command }
+            Some(usage::Scan { devices, force, json }) => {
+                let scan = commands::scan::ScanArgs::of(Vec::new(), force, json);
+                Arguments { devices, command: commands::Command::Scan(scan) }
             }
             None => return refuse(error, &words),
         },

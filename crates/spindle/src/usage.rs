@@ -148,13 +148,24 @@ pub fn elsewhere(group: &str, name: &str) -> Option<String> {
     Some(format!("'{group} {name}' can't be done here: {instead}"))
 }
 
-/// A call without a command that names devices alone is the question what lies there: where to look, and whether for JSON.
+/// A call of `scan` that doesn't name it.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Scan {
+    /// Where to look.
+    pub devices: Vec<PathBuf>,
+    /// Also by force.
+    pub force: bool,
+    /// As JSON.
+    pub json: bool,
+}
+
+/// A call without a command that names devices alone is the question what lies there.
 /// What is the name of a command is none of a device.
 pub fn scan(
     error: &Error,
     words: impl Iterator<Item = OsString>,
     is_command: impl Fn(&str) -> bool,
-) -> Option<(Vec<PathBuf>, bool)> {
+) -> Option<Scan> {
     let no_command = [
         ErrorKind::InvalidSubcommand,
         ErrorKind::MissingSubcommand,
@@ -164,15 +175,17 @@ pub fn scan(
     if !no_command.contains(&error.kind()) {
         return None;
     }
-    let (mut devices, mut json, mut is_value) = (Vec::new(), false, false);
+    let (mut scan, mut is_value) = (Scan::default(), false);
     for word in words {
+        let devices = &mut scan.devices;
         match word.to_str() {
             _ if is_value => {
                 is_value = false;
                 devices.push(word.into());
             }
             Some("-d" | "--devices") => is_value = true,
-            Some("-j" | "--json") => json = true,
+            Some("-j" | "--json") => scan.json = true,
+            Some("-f" | "--force") => scan.force = true,
             Some(text) if text.starts_with("--devices=") => {
                 devices.push(text.trim_start_matches("--devices=").into());
             }
@@ -181,7 +194,7 @@ pub fn scan(
             _ => return None,
         }
     }
-    (!devices.is_empty() && !is_value).then_some((devices, json))
+    (!scan.devices.is_empty() && !is_value).then_some(scan)
 }
 
 /// clap's message without its usage block, on one line.
@@ -233,12 +246,16 @@ mod tests {
             let error = Arguments::try_parse_from(all).err().expect("no command");
             super::scan(&error, call.iter().map(OsString::from), |word| word == "lab")
         };
-        let found = |devices: &[&str], json| {
-            Some((devices.iter().map(std::path::PathBuf::from).collect::<Vec<_>>(), json))
+        let found = |devices: &[&str]| super::Scan {
+            devices: devices.iter().map(std::path::PathBuf::from).collect(),
+            ..super::Scan::default()
         };
-        assert_eq!(scan(&["/tmp"]), found(&["/tmp"], false));
-        assert_eq!(scan(&["-d", "/nowhere"]), found(&["/nowhere"], false));
-        assert_eq!(scan(&["/tmp", "-j", "-d", "/dev"]), found(&["/tmp", "/dev"], true));
+        assert_eq!(scan(&["/tmp"]), Some(found(&["/tmp"])));
+        assert_eq!(scan(&["-d", "/nowhere"]), Some(found(&["/nowhere"])));
+        let json = super::Scan { json: true, ..found(&["/tmp", "/dev"]) };
+        assert_eq!(scan(&["/tmp", "-j", "-d", "/dev"]), Some(json));
+        let force = super::Scan { force: true, ..found(&["/tmp"]) };
+        assert_eq!(scan(&["/tmp", "--force"]), Some(force));
         assert_eq!(scan(&["zpol", "list"]), None);
         assert_eq!(scan(&["/tmp", "/nowhere"]), None);
         assert_eq!(scan(&[]), None);

@@ -51,7 +51,20 @@ pub fn with_what_it_is(failure: Failure, disks: &Disks, devices: &[PathBuf]) -> 
     let called = failure.absent.as_ref().and_then(|name| name.split(['@', '#']).next());
     match called.and_then(|called| no_dataset(called, "opened", false, disks, devices)) {
         Some(instead) => failure.and_do(&instead),
-        None => failure,
+        None => with_what_takes_force(failure, disks, devices),
+    }
+}
+
+/// The failure of a command on a dataset, with the sets on these disks that were not looked into, where it was not found.
+pub fn with_what_takes_force(failure: Failure, disks: &Disks, devices: &[PathBuf]) -> Failure {
+    let sets = disks.forcible();
+    match failure.absent.is_some() && !sets.is_empty() {
+        true => failure.and_do(&format!(
+            "not looked into, since put together by force alone: RAID set {}; next: {} scan --force",
+            sets.join(", "),
+            typed::spindle(devices)
+        )),
+        false => failure,
     }
 }
 

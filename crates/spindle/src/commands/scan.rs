@@ -57,8 +57,8 @@ pub struct ScanArgs {
 
 impl ScanArgs {
     /// Of a call that names nothing but where to look.
-    pub fn of(paths: Vec<PathBuf>, json: bool) -> ScanArgs {
-        ScanArgs { paths, force: false, json }
+    pub fn of(paths: Vec<PathBuf>, force: bool, json: bool) -> ScanArgs {
+        ScanArgs { paths, force, json }
     }
 }
 

@@ -51,7 +51,11 @@ impl Scan {
         });
         match &set.place {
             Ok(place) => value["volume"] = self.place_json(place),
-            Err(why) => value["refused"] = why.as_str().into(),
+            Err(why) => {
+                let next = set.force_helps.then(|| format!("{} scan --force", self.command));
+                value["refused"] = why.as_str().into();
+                value["next"] = json!(next);
+            }
         }
         value
     }

@@ -92,8 +92,13 @@ fn a_set_that_takes_force_is_looked_into_and_its_volume_is_read() {
     fs::create_dir(at.join("m")).expect("made");
     let lends = "next: spindle -d disks serve --volume data --readonly --force lends it to Linux";
     refused(at, &["-d", "disks", "mount", "data", "m"], lends);
-    let looks = "; spindle -d disks scan --force looks into it";
-    refused(at, &["-d", "disks", "mount", "tank/home", "m"], looks);
+    let looks = "; next: spindle -d disks scan --force\n";
+    for call in [&["mount", "tank/home", "m"][..], &["zfs", "list", "tank/home"]] {
+        let call = [&on, call].concat();
+        refused(at, &call, looks);
+        refused(at, &call, "; spindle -d disks scan --force looks into it\n");
+    }
+    assert_eq!(done(at, &["disks", "--force"]), done(at, &["scan", "disks", "--force"]));
 
     let address = format!("unix:{}/s", at.display());
     let serve = [&by_force[..], &["--nbd", &address]].concat();
