@@ -8,17 +8,19 @@
 //!                    └─ volume groups on any of them that is no member
 //! ```
 //!
-//! * [`open`]: they are looked for, and opened. `arrays`: RAID sets among them.
+//! * [`open`]: they are looked for, and opened; `wanted`: for what. `arrays`: RAID sets among them.
 //! * `volumes`: what is found is called by names, and what lies below a name.
 
 mod arrays;
 pub mod open;
 mod remote;
 mod volumes;
+mod wanted;
 mod whole;
 
-pub use arrays::Array;
-pub use open::{Disks, Part, Writing, Written};
+pub use arrays::{Array, Refused};
+pub use open::{Disks, Part};
 pub use remote::Remote;
 pub use volumes::{Below, Opened};
+pub use wanted::{Writing, Written};
 pub use whole::Whole;

@@ -165,11 +165,30 @@ pub enum Error {
 
     // Volumes.
     #[error(
-        "'{called}': there is no such volume on the devices ({listed}): name a RAID set, GROUP/VOLUME, SET:N or DEVICE:N for a partition, or a device"
+        "'{called}': there is no such volume on the devices ({listed}): name a RAID set, GROUP/VOLUME, SET:N or DEVICE:N for a partition, or a device{}",
+        unlooked(.forcible)
     )]
-    NoVolume { called: String, listed: String },
+    NoVolume {
+        called: String,
+        listed: String,
+        /// Sets that can be put together by force alone: it may lie on them.
+        forcible: Vec<String>,
+    },
     #[error("{called}: {why}")]
-    Refused { called: String, why: String },
+    Refused {
+        called: String,
+        why: String,
+        /// Whether the set can be put together by force.
+        force_helps: bool,
+    },
+    #[error(
+        "{called}: it lies on a RAID set that was put together by force, and is not to be read so: force = true with readonly = true says that it is"
+    )]
+    ByForce { called: String },
+    #[error(
+        "{called}: force puts a RAID set together for reading alone: serve it readonly, or make it whole first with spindle md assemble --force"
+    )]
+    ForcedIsRead { called: String },
     #[error(
         "{}: it is a partition of {}, which is only read here: let the kernel make a device of it (losetup -P --find --show {}), and name that",
         .path.display(), .whole.display(), .whole.display()
@@ -418,6 +437,19 @@ impl Error {
         }
     }
 
+    /// Whether what was asked for would be there for reading, or may be, where a set is put together by force.
+    pub fn force_helps(&self) -> bool {
+        match self {
+            Error::Assemble(error) | Error::Live(LiveError::Assemble(error)) => error.force_helps(),
+            Error::Live(LiveError::DirtyDegraded { .. }) => true,
+            Error::OfSet { error, .. } | Error::By { error, .. } => error.force_helps(),
+            Error::Refused { force_helps, .. } => *force_helps,
+            Error::NoVolume { forcible, .. } => !forcible.is_empty(),
+            Error::ForcedIsRead { .. } => true,
+            _ => false,
+        }
+    }
+
     /// Whether it was asked wrongly: another call would do.
     pub fn is_usage(&self) -> bool {
         match self {
@@ -448,6 +480,8 @@ impl Error {
             | Error::MoreThanOne
             | Error::NoLine
             | Error::NoVolume { .. }
+            | Error::ByForce { .. }
+            | Error::ForcedIsRead { .. }
             | Error::NoPartition { .. }
             | Error::PartitionOfMember { .. }
             | Error::KernelPartition { .. }
@@ -474,6 +508,20 @@ fn mend_of_folder(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::PermissionDenied => host::mend_of_denied(),
         _ => "",
+    }
+}
+
+/// What was not looked into.
+fn unlooked(forcible: &[String]) -> String {
+    match forcible {
+        [] => String::new(),
+        [one] => {
+            format!("; RAID set {one} can be put together by force alone, and was not looked into")
+        }
+        several => format!(
+            "; RAID sets {} can be put together by force alone, and were not looked into",
+            several.join(", ")
+        ),
     }
 }
 

@@ -468,8 +468,8 @@ impl fmt::Display for Event {
                 "{pool} can't be written, not even in memory: the intent log of each dataset is laid over it alone ({error})"
             ),
             Event::Mounted { dataset, directory, for_writing } => {
-                let how = if *for_writing { " for writing" } else { "" };
-                write!(f, "{dataset} is mounted on {}{how}", directory.display())
+                let how = if *for_writing { "writing" } else { "reading" };
+                write!(f, "{dataset} is mounted on {} for {how}", directory.display())
             }
             Event::LogNotReplayed { dataset, records } => write!(
                 f,

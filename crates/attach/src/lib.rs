@@ -10,6 +10,7 @@
 //!   control    sockets by which commands reach the process that holds something
 //!   expendable whether devices may be overwritten
 //!   uri        names of what NBD servers export
+//!   typed      commands as people type them
 //!   random     identities of what is made
 //!   mount_directories  those that this process has mounted
 //!   ending     the wish that what serves ends
@@ -41,6 +42,7 @@ pub mod random;
 pub mod serve;
 pub mod sets;
 pub mod survey;
+pub mod typed;
 pub mod uri;
 
 pub use context::Context;

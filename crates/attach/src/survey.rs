@@ -12,7 +12,7 @@
 //!
 //! Nothing is written, and nothing that was read is believed beyond being shown.
 
-use crate::disks::{Array, Disks, Part, Whole};
+use crate::disks::{Array, Disks, Part, Refused, Whole};
 use crate::event::Event;
 use crate::pools::Pools;
 use ::md::assemble::{Choice, Found, Superblock, level_of};
@@ -22,7 +22,8 @@ use std::path::Path;
 use std::rc::Rc;
 use stdx::{ByteCount, MIB, Offset};
 use volume::content::{Content, identify};
-use volume::lvm::Group;
+use volume::lvm::metadata::Mapping;
+use volume::lvm::{Group, LogicalVolume, LvmError};
 
 /// Bytes at the start of a place that are looked at for anything but zeros, where nothing is known by its form.
 const START: ByteCount = ByteCount(MIB);
@@ -61,6 +62,8 @@ pub struct Place {
     pub size: ByteCount,
     /// What it holds.
     pub holds: Holds,
+    /// Whether it lies on a set that was put together by force.
+    pub by_force: bool,
     /// Its partitions.
     pub parts: Vec<Place>,
 }
@@ -72,6 +75,8 @@ pub struct Slot {
     pub device: Option<String>,
     /// Whether that one has not all of its content yet.
     pub rebuilding: bool,
+    /// So many events that one is behind, where it was taken back by force.
+    pub behind: Option<u64>,
 }
 
 /// A set.
@@ -90,6 +95,10 @@ pub struct SetSeen {
     pub unclean: bool,
     /// Whether it is in the midst of a reshape.
     pub reshaping: bool,
+    /// Whether it was put together by force.
+    pub by_force: bool,
+    /// Whether it was refused, and can be put together by force.
+    pub force_helps: bool,
     /// What it holds; or why it can't be opened.
     pub place: Result<Place, String>,
 }
@@ -168,13 +177,14 @@ impl Seen<'_> {
     }
 
     fn place(&self, name: String, device: &DeviceRef, whole: Whole) -> Place {
+        let by_force = matches!(whole, Whole::Array(at) if self.disks.arrays[at].by_force);
         let parts = self.disks.parts.iter().filter(|part| part.on == whole);
         let parts: Vec<(&Part, Place)> = parts
             .map(|part| {
                 let name = format!("{name}:{}", part.partition.number);
                 let holds = self.holds(&part.device);
                 let size = part.partition.len;
-                (part, Place { name, size, holds, parts: Vec::new() })
+                (part, Place { name, size, holds, by_force, parts: Vec::new() })
             })
             .collect();
         let holds = match (self.belongs(device), parts.first()) {
@@ -183,14 +193,14 @@ impl Seen<'_> {
             (None, None) => self.holds(device),
         };
         let parts = parts.into_iter().map(|(_, place)| place).collect();
-        Place { name, size: device.geometry().capacity, holds, parts }
+        Place { name, size: device.geometry().capacity, holds, by_force, parts }
     }
 
     /// Whose device it is.
     fn belongs(&self, device: &DeviceRef) -> Option<Holds> {
         let is_it = |found: &Found| Rc::ptr_eq(&found.device, device);
         let arrays = self.disks.arrays.iter().map(Array::found);
-        let all = arrays.chain(self.disks.refused().map(|(found, _)| found));
+        let all = arrays.chain(self.disks.refused().map(Refused::found));
         if let Some(set) = all.into_iter().find(|found| found.iter().any(is_it)) {
             return Some(Holds::Member(self.set_name(set)));
         }
@@ -238,7 +248,7 @@ impl Seen<'_> {
         };
         let (own, uuid) = (short(found), found.first().map(|one| one.superblock.set_uuid()));
         let arrays = self.disks.arrays.iter().map(Array::found);
-        let all = arrays.chain(self.disks.refused().map(|(found, _)| found));
+        let all = arrays.chain(self.disks.refused().map(Refused::found));
         let same = all.filter(|found| short(found) == own).count();
         match own.is_empty() || same > 1 {
             true => uuid.map(|uuid| uuid.to_string()).unwrap_or_default(),
@@ -252,15 +262,25 @@ impl Seen<'_> {
             let name = self.set_name(array.found());
             self.set(array.found(), Ok(self.place(name, &array.device, Whole::Array(at))))
         });
-        let refused = self.disks.refused().map(|(found, why)| self.set(found, Err(why.to_owned())));
+        let refused = self.disks.refused().map(|one| {
+            let set = self.set(one.found(), Err(one.why.clone()));
+            SetSeen { force_helps: one.force_helps, ..set }
+        });
         open.chain(refused).collect()
     }
 
     fn set(&self, found: &[Found], place: Result<Place, String>) -> SetSeen {
+        let by_force = place.as_ref().is_ok_and(|place| place.by_force);
         let name = self.set_name(found);
         let first = found.first().map(|one| one.superblock.clone());
         let uuid = first.as_ref().map(|one| one.set_uuid().to_string()).unwrap_or_default();
         let choice = first.as_ref().and_then(|one| Choice::of(one.set_uuid(), found.to_vec()).ok());
+        let choice = choice.map(|mut choice| {
+            if by_force {
+                choice.accept_stale();
+            }
+            choice
+        });
         let facts = choice.as_ref().map(|choice| choice.facts.clone()).or(first);
         let level = facts.as_ref().map_or(String::new(), |facts| {
             level_of(facts.level()).map_or_else(|name| name, |level| level.to_string())
@@ -276,7 +296,19 @@ impl Seen<'_> {
                 found.iter().map(|one| (one.name(), said_role(&one.superblock))).collect(),
             ),
         };
-        SetSeen { name, uuid, level, slots, beside, unclean, reshaping, place }
+        let force_helps = false;
+        SetSeen {
+            name,
+            uuid,
+            level,
+            slots,
+            beside,
+            unclean,
+            reshaping,
+            by_force,
+            force_helps,
+            place,
+        }
     }
 
     fn group(&self, group: &Group) -> GroupSeen {
@@ -299,8 +331,11 @@ impl Seen<'_> {
             match group.open(&self.disks.context().rt(), &volume.name) {
                 Ok(device) => {
                     let (size, holds) = (device.geometry().capacity, self.volume(&name, &device));
-                    Ok(Place { name, size, holds, parts: Vec::new() })
+                    let opened = self.disks.volume(&name);
+                    let by_force = opened.is_ok_and(|opened| opened.by_force);
+                    Ok(Place { name, size, holds, by_force, parts: Vec::new() })
                 }
+                Err(LvmError::Missing { .. }) => Err((name, lacks(group, volume))),
                 Err(error) => Err((name, error.to_string())),
             }
         });
@@ -346,11 +381,36 @@ impl Seen<'_> {
     }
 }
 
+/// Which physical volumes are missing that a logical volume has extents on.
+fn lacks(group: &Group, volume: &LogicalVolume) -> String {
+    let mut missing: Vec<String> = Vec::new();
+    for segment in &volume.segments {
+        let Mapping::Striped { stripes, .. } = &segment.mapping else { continue };
+        for (physical, _) in stripes.iter().filter(|(name, _)| !group.found.contains_key(name)) {
+            let id = group.group.physical[physical].id.to_string();
+            if !missing.contains(&id) {
+                missing.push(id);
+            }
+        }
+    }
+    let (volumes, verb) = match missing.len() {
+        1 => ("physical volume", "is"),
+        _ => ("physical volumes", "are"),
+    };
+    let (name, missing) = (&group.group.name, missing.join(", "));
+    format!("it lacks data of group {name}: the {volumes} {missing} {verb} missing")
+}
+
 fn slots(choice: &Choice) -> Vec<Slot> {
     let slot = |number: usize| {
         let found = choice.member(number);
         let rebuilding = found.is_some_and(|found| found.superblock.recovery_offset().is_some());
-        Slot { device: found.map(Found::name), rebuilding }
+        let taken = found.and_then(|found| {
+            let name = found.name();
+            choice.accepted.iter().find(|one| one.name == name)
+        });
+        let behind = taken.map(|one| one.of.saturating_sub(one.events));
+        Slot { device: found.map(Found::name), rebuilding, behind }
     };
     (0..choice.slots.len()).map(slot).collect()
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use stdx::ByteCount;
 use workload::io_failure::IoFailure;
 
-/// Where in a job file something stands.
+/// Where in a job file something stands; line 0 is the whole of it, or the command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     /// The file, as the user named it.
@@ -20,7 +20,10 @@ pub struct Place {
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}", self.file, self.line, self.column)
+        match self.line {
+            0 => f.write_str(&self.file),
+            _ => write!(f, "{}:{}:{}", self.file, self.line, self.column),
+        }
     }
 }
 
@@ -120,6 +123,14 @@ pub enum JobError {
         /// What it must be.
         wanted: &'static str,
     },
+    /// An option of the command line without the value that it takes.
+    #[error("{place}: --{option} needs a value: --{option}=VALUE")]
+    NoValue {
+        /// Where.
+        place: Place,
+        /// The option.
+        option: String,
+    },
     /// Two options of a job that exclude one another, or one that lacks another.
     #[error("{place}: job {job}: {what}")]
     Conflict {
@@ -154,6 +165,9 @@ pub enum JobError {
         /// The job file.
         file: String,
     },
+    /// Neither a job nor a job file.
+    #[error("no job is given: name a job file, or begin a job with --name=NAME before its options")]
+    NoneGiven,
     /// More of something than is kept.
     #[error("{place}: more than {max} {what}")]
     TooMany {

@@ -1,10 +1,10 @@
 //! fio: job files, run as they are.
 //!
-//! [`read`] takes a job file to a [`Plan`]; [`run`] carries it out over a [`Crew`](workload::crew::Crew);
+//! [`read`] takes a job file to a [`Plan`], [`read_line`] what fio's command line says; [`run`] carries it out over a [`Crew`](workload::crew::Crew);
 //! the [`FioOutcome`] tells it in fio's forms. What fio does and this does not is refused by the name of
 //! the option, with its place in the file.
 //!
-//! Read in this order: `ini` (text to sections), `value` (sizes, times, sums), `settings` (options to a
+//! Read in this order: `ini` (text to sections), `line` (a command line to sections), `value` (sizes, times, sums), `settings` (options to a
 //! typed `spec`), `plan` (sections to jobs); `conductor` (which job when), `files` (names, sizes,
 //! layout), `worker` (one job's loop) with `aim` (where the next I/O goes; `map`, `skew`), `pace` (when),
 //! `queue` (what is under way), `data` and `verify` (what is written and checked), `figures` and `series`
@@ -29,6 +29,7 @@ mod figures;
 mod files;
 mod ini;
 mod json;
+mod line;
 mod map;
 mod names;
 mod open;
@@ -54,8 +55,10 @@ pub use conductor::{Setup, run};
 pub use error::{FioError, JobError, Place};
 pub use figures::Direction;
 pub use ini::Sources;
+pub use line::CommandLine;
+pub use names::nearest_of;
 pub use outcome::{FioOutcome, Stamp};
-pub use plan::{Plan, read};
+pub use plan::{Plan, read, read_line};
 pub use value::Machine;
 
 /// fio's lines before the jobs begin: what each job is, and how many workers start.

@@ -1,6 +1,8 @@
 //! The names of fio's options: other spellings, those that are refused and why, and guesses at what
 //! was meant.
 
+use super::error::{JobError, Place};
+
 /// Options with several spellings: what is written, and the name that the code uses.
 const SPELLINGS: &[(&str, &str)] = &[
     ("readwrite", "rw"),
@@ -96,7 +98,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("log_alternate_epoch_clock_id", "logs count from the job's start"),
     ("block_error_percentiles", "trimmed blocks are not followed to their failure"),
     ("gtod_cpu", "time is read where the I/O is made"),
-    ("profile", "job files only"),
+    ("profile", "give its jobs by their options, or in a job file"),
     ("cgroup", "run the whole in a control group"),
     ("cgroup_nodelete", "run the whole in a control group"),
     ("cgroup_weight", "run the whole in a control group"),
@@ -309,17 +311,61 @@ pub(super) fn canonical(name: &str) -> String {
     found.map_or(name, |(_, known)| (*known).to_owned())
 }
 
+/// Options that stand alone on a command line.
+const FLAGS: &[&str] = &[
+    "bs_unaligned",
+    "norandommap",
+    "time_based",
+    "verify_only",
+    "exitall",
+    "exitall_on_error",
+    "stonewall",
+    "new_group",
+    "thread",
+    "group_reporting",
+    "zero_buffers",
+    "refill_buffers",
+    "userspace_reap",
+    "hipri",
+    "fixedbufs",
+    "registerfiles",
+    "sqthread_poll",
+];
+
+/// Whether an option, by the name that the code uses, stands alone on a command line.
+pub(super) fn is_flag(name: &str) -> bool {
+    FLAGS.contains(&name)
+}
+
+/// Why an option, by the name that the code uses, can't be taken that no file of options knows.
+pub(super) fn refusal(name: &str, written: &str, place: Place) -> JobError {
+    let option = written.to_owned();
+    match refused(name) {
+        Some(why) => JobError::RefusedOption { place, option, why },
+        None => JobError::UnknownOption { place, option, nearest: nearest(name) },
+    }
+}
+
+/// The same, where no file of options knows it.
+pub(super) fn unknown(name: &str, written: &str, place: Place) -> Option<JobError> {
+    (!SUPPORTED.contains(&name)).then(|| refusal(name, written, place))
+}
+
 /// Why an option of fio is not supported; `None` where fio has no such option in its core.
-pub(super) fn refused(name: &str) -> Option<&'static str> {
+fn refused(name: &str) -> Option<&'static str> {
     REFUSED.iter().find(|(known, _)| *known == name).map(|(_, why)| *why)
 }
 
 /// The known option that is nearest, if one is near enough to be what was meant.
-pub(super) fn nearest(name: &str) -> Option<&'static str> {
+fn nearest(name: &str) -> Option<&'static str> {
+    let spellings = SPELLINGS.iter().map(|(written, _)| *written);
+    nearest_of(name, SUPPORTED.iter().copied().chain(spellings))
+}
+
+/// The one of these words that is nearest, if it is near enough to be what was meant.
+pub fn nearest_of<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     // A third of the letters wrong is still a misspelling; more is another word.
     let far = (name.len() / 3).max(1);
-    let spellings = SPELLINGS.iter().map(|(written, _)| *written);
-    let known = SUPPORTED.iter().copied().chain(spellings);
     known
         .map(|known| (distance(name, known), known))
         .filter(|(distance, _)| *distance <= far)
@@ -361,6 +407,13 @@ mod tests {
         assert_eq!(nearest("blocksiz"), Some("blocksize"));
         assert_eq!(nearest("elephants"), None);
         assert_eq!((distance("kitten", "sitting"), distance("", "abc")), (3, 3));
+    }
+
+    #[test]
+    fn a_flag_is_an_option() {
+        for name in FLAGS {
+            assert!(SUPPORTED.contains(name) && canonical(name) == *name, "{name}");
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@
 
 use super::error::JobError;
 use super::ini::{self, Section, Sources};
+use super::line::CommandLine;
 use super::names;
 use super::settings;
 use super::spec::{Checksum, Distribution, Extent, Spec};
@@ -62,12 +63,33 @@ pub fn read(
     machine: &Machine,
     only: &[String],
 ) -> Result<Plan, JobError> {
-    let sections = ini::read(path, sources)?;
-    let file = path.display().to_string();
-    if let Some(missing) = only.iter().find(|name| !sections.iter().any(|s| s.name == **name)) {
+    let line = CommandLine { files: vec![path.to_owned()], ..CommandLine::default() };
+    read_line(&line, sources, machine, only)
+}
+
+/// The same of what a command line says: its own jobs, then those of the job files that it names.
+///
+/// # Errors
+/// As of [`read`].
+pub fn read_line(
+    line: &CommandLine,
+    sources: &dyn Sources,
+    machine: &Machine,
+    only: &[String],
+) -> Result<Plan, JobError> {
+    let mut all = vec![line.sections.clone()];
+    for path in &line.files {
+        all.push(ini::read(path, sources)?);
+    }
+    let named: Vec<String> = line.files.iter().map(|path| path.display().to_string()).collect();
+    let is_there = |name: &&String| all.iter().flatten().any(|section| section.name == **name);
+    if let Some(missing) = only.iter().find(|name| !is_there(name)) {
+        let file = match named.is_empty() {
+            true => "the command line".to_owned(),
+            false => named.join(", "),
+        };
         return Err(JobError::NoSuchSection { file, section: missing.clone() });
     }
-    name_engines(&sections, machine)?;
     let mut builder = Builder {
         machine,
         defaults: Spec::default(),
@@ -76,18 +98,26 @@ pub fn read(
         group: 0,
         in_group: 0,
     };
-    for section in &sections {
-        if section.is_global() {
-            apply_all(&mut builder.defaults, section, machine)?;
-            builder.globals.extend(written(section));
-        } else if only.is_empty() || only.contains(&section.name) {
-            builder.job(section)?;
+    for (at, sections) in all.iter().enumerate() {
+        name_engines(sections, machine)?;
+        // Of files but the first each begins anew, as in fio.
+        if at > 1 {
+            builder.defaults = Spec::default();
+        }
+        for section in sections {
+            if section.is_global() {
+                apply_all(&mut builder.defaults, section, machine)?;
+                builder.globals.extend(written(section));
+            } else if only.is_empty() || only.contains(&section.name) {
+                builder.job(section)?;
+            }
         }
     }
-    if builder.jobs.is_empty() {
-        return Err(JobError::NoJobs { file });
+    match (builder.jobs.is_empty(), named.is_empty()) {
+        (false, _) => Ok(builder.finish()),
+        (true, true) => Err(JobError::NoneGiven),
+        (true, false) => Err(JobError::NoJobs { file: named.join(", ") }),
     }
-    Ok(builder.finish())
 }
 
 /// Refuses engines that are not supported before their options are looked at.
@@ -354,14 +384,15 @@ impl Plan {
         })
     }
 
-    /// The first file or directory that is named by an absolute path.
-    pub fn first_absolute_path(&self) -> Option<PathBuf> {
+    /// The first directory or file that is named, an absolute path before others.
+    pub fn first_path(&self) -> Option<PathBuf> {
         let named = self.jobs.iter().flat_map(|job| {
             let spec = &job.spec;
             let files = if spec.directories.is_empty() { &spec.filenames[..] } else { &[] };
             spec.directories.iter().chain(files)
         });
-        named.filter(|text| text.starts_with('/')).map(PathBuf::from).next()
+        let absolute = named.clone().find(|text| text.starts_with('/'));
+        absolute.or_else(|| named.clone().next()).map(PathBuf::from)
     }
 
     /// The same with relative paths below a directory, for a tree over the root.

@@ -12,7 +12,7 @@ mod given;
 mod what;
 mod when;
 
-use super::error::{JobError, Place};
+use super::error::JobError;
 use super::ini::Written;
 use super::names;
 use super::spec::Spec;
@@ -51,17 +51,8 @@ pub(super) fn apply(spec: &mut Spec, written: &Written, reading: Reading) -> Res
             value: text(),
             why,
         },
-        Trouble::Unknown => unknown(&name, &written.name, place()),
+        Trouble::Unknown => names::refusal(&name, &written.name, place()),
     })
-}
-
-fn unknown(name: &str, written: &str, place: Place) -> JobError {
-    match names::refused(name) {
-        Some(why) => JobError::RefusedOption { place, option: written.into(), why },
-        None => {
-            JobError::UnknownOption { place, option: written.into(), nearest: names::nearest(name) }
-        }
-    }
 }
 
 #[cfg(test)]

@@ -36,7 +36,7 @@ pub mod slice;
 pub mod stats;
 pub mod trace;
 
-pub use counted_tree::{CountedTree, Touched, Traffic};
+pub use counted_tree::{CountedTree, ReadFiles, Traffic};
 pub use delay::{Delay, Slowness};
 pub use elsewhere::{Elsewhere, Gate};
 pub use fault::{Effect, Fault, Misdirection, Rule, RuleId};

@@ -20,7 +20,6 @@ mod replay;
 mod reports;
 pub mod scan;
 pub mod serve;
-pub mod typed;
 pub mod workloads;
 pub mod zfs;
 pub mod zpool;

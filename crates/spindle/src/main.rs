@@ -29,6 +29,7 @@ mod usage;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser};
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 /// A storage array in user space, and a lab that measures storage.
@@ -44,17 +45,17 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    let found = Arguments::command().try_get_matches();
+    let words = commands::workloads::fio::arranged(std::env::args_os().collect());
+    let found = Arguments::command().try_get_matches_from(&words);
     let parsed = found.and_then(|found| Arguments::from_arg_matches(&found));
     let arguments = match parsed {
         Ok(arguments) => arguments,
         Err(error) => match usage::scan(&error, std::env::args_os().skip(1), is_command) {
-            Some((devices, json)) => {
-                let command =
-                    commands::Command::Scan(commands::scan::ScanArgs::of(Vec::new(), json));
-                Arguments { devices, command }
+            Some(usage::Scan { devices, force, json }) => {
+                let scan = commands::scan::ScanArgs::of(Vec::new(), force, json);
+                Arguments { devices, command: commands::Command::Scan(scan) }
             }
-            None => return refuse(error),
+            None => return refuse(error, &words),
         },
     };
     match commands::run(arguments.command, &arguments.devices) {
@@ -81,20 +82,19 @@ fn is_command(word: &str) -> bool {
 }
 
 /// Help and version go out as clap writes them; a wrong call becomes one line.
-fn refuse(error: clap::Error) -> ExitCode {
+fn refuse(error: clap::Error, words: &[OsString]) -> ExitCode {
     match error.kind() {
         ErrorKind::DisplayHelp
         | ErrorKind::DisplayVersion
         | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            let error = whole().try_get_matches().err().unwrap_or(error);
+            let error = whole().try_get_matches_from(words).err().unwrap_or(error);
             let failed = error.use_stderr();
             // Nothing can be done where standard output is closed.
             let _ = error.print();
             ExitCode::from(if failed { 2 } else { 0 })
         }
         _ => {
-            let arguments: Vec<_> = std::env::args_os().collect();
-            output::say(&format!("spindle: {}", usage::line(&error, &arguments)));
+            output::say(&format!("spindle: {}", usage::line(&error, words)));
             ExitCode::from(2)
         }
     }

@@ -24,54 +24,59 @@ pub struct Failure {
     pub held: Option<String>,
     /// The dataset or pool that it failed for, because there is none of that name.
     pub absent: Option<String>,
+    /// Whether what it failed for would be there, or may be, where a RAID set is put together by force.
+    force_helps: bool,
     /// What was attached refused it, and not who read the command line.
     by_library: bool,
 }
 
 impl Failure {
+    fn new(message: String, status: u8) -> Failure {
+        let (held, absent) = (None, None);
+        Failure { message, status, held, absent, force_helps: false, by_library: false }
+    }
+
     /// It was asked rightly, and failed.
     pub fn failed(message: impl ToString) -> Failure {
-        Failure {
-            message: printable::line(&message.to_string()),
-            status: 1,
-            held: None,
-            absent: None,
-            by_library: false,
-        }
+        Failure::new(printable::line(&message.to_string()), 1)
     }
 
     /// It failed, and why was said already.
     pub fn said() -> Failure {
-        Failure { message: String::new(), status: 1, held: None, absent: None, by_library: false }
+        Failure::new(String::new(), 1)
     }
 
     /// A signal ended it, with the exit status that shells give for that.
     pub fn interrupted(message: impl ToString) -> Failure {
-        let message = printable::line(&message.to_string());
-        Failure { message, status: INTERRUPTED, held: None, absent: None, by_library: false }
+        Failure::new(printable::line(&message.to_string()), INTERRUPTED)
     }
 
     /// It was asked wrongly: a file, name or value of the user's.
     pub fn usage(message: impl ToString) -> Failure {
-        Failure {
-            message: printable::line(&message.to_string()),
-            status: 2,
-            held: None,
-            absent: None,
-            by_library: false,
-        }
+        Failure::new(printable::line(&message.to_string()), 2)
     }
 }
 
 impl Failure {
     /// What another process said of it, and its exit status.
     pub fn told(message: String, status: u8) -> Failure {
-        Failure { message, status, ..Failure::said() }
+        Failure::new(message, status)
     }
 
     /// The same, and what to do.
     pub fn and_do(self, mend: &str) -> Failure {
         Failure { message: format!("{}; {mend}", self.message), ..self }
+    }
+
+    /// The same, with the command that gets at it by force, where that helps.
+    pub fn or_by_force(self, command: impl FnOnce() -> String) -> Failure {
+        match self.force_helps {
+            true => {
+                let next = printable::line(&command());
+                Failure { force_helps: false, ..self.and_do(&format!("next: {next}")) }
+            }
+            false => self,
+        }
     }
 
     /// The same, as what was called in a way that can't be.
@@ -116,7 +121,7 @@ impl From<attach::Error> for Failure {
         let by_library =
             !matches!(error, attach::Error::NoDevices | attach::Error::Answered { .. });
         let (message, status) = (printable::line(&error.to_string()), error.status());
-        Failure { message, status, held, absent, by_library }
+        Failure { message, status, held, absent, force_helps: error.force_helps(), by_library }
     }
 }
 

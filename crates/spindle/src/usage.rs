@@ -4,7 +4,7 @@
 //!   behind the command's group (`spindle zfs -T 20 list`).
 //! * What OpenZFS's commands have and these lack is answered by name.
 
-use crate::commands::typed;
+use attach::typed;
 use clap::Error;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::ffi::OsString;
@@ -41,9 +41,6 @@ fn meant(error: &Error, arguments: &[OsString]) -> Option<String> {
     match error.kind() {
         ErrorKind::UnknownArgument => {
             let name = invalid?.split(['=', ' ']).next()?;
-            if let ["lab", "fio", options @ ..] = words.get(1..).unwrap_or_default() {
-                return fio_job(name, options);
-            }
             match group {
                 Some(group) if matches!(name, "-d" | "--devices") => Some(devices_first(group)),
                 Some(group) if OPENING.contains(&name) => {
@@ -114,63 +111,6 @@ fn missing_disk(sub: &str, words: &[&str]) -> Option<String> {
     ))
 }
 
-/// Options of `lab fio` itself, which take a value.
-const OWN_OF_FIO: [&str; 8] =
-    ["dir", "section", "output", "output-format", "repeats", "seed", "out", "reactor"];
-
-/// fio's jobs by options, as the file and the command that do the same here.
-fn fio_job(unknown: &str, words: &[&str]) -> Option<String> {
-    let (mut own, mut pairs, mut files) = (String::new(), Vec::new(), Vec::new());
-    let mut words = words.iter().peekable();
-    while let Some(word) = words.next() {
-        let Some(option) = word.strip_prefix("--") else {
-            files.push(*word);
-            continue;
-        };
-        let (key, value) = match option.split_once('=') {
-            Some((key, value)) => (key, Some(value)),
-            // fio takes a blank in place of the `=`, too.
-            None => (option, words.next_if(|next| !next.starts_with('-')).copied()),
-        };
-        match OWN_OF_FIO.contains(&key) {
-            true => own += &format!(" --{key} {}", value.unwrap_or_default()),
-            false => pairs.push((key, value)),
-        }
-    }
-    let is_fios = |key: &str| {
-        ["name", "rw", "readwrite", "bs", "size", "filename", "ioengine"].contains(&key)
-    };
-    if let Some(file) = files.first() {
-        let option = unknown.trim_start_matches('-');
-        return Some(format!(
-            "{unknown}: fio's options stand in the job file here: put {option}=… into {file}, or leave it out"
-        ));
-    }
-    if !pairs.iter().any(|(key, _)| is_fios(key)) {
-        return None;
-    }
-    let mut text = String::new();
-    // What stands before the first job holds for all.
-    match pairs.iter().position(|(key, _)| *key == "name") {
-        Some(0) => {}
-        Some(_) => text += "[global]\\n",
-        None => text += "[job]\\n",
-    }
-    for (key, value) in pairs {
-        match (key, value) {
-            ("name", Some(name)) => text += &format!("[{name}]\\n"),
-            (key, Some(value)) => text += &format!("{key}={value}\\n"),
-            (key, None) => text += &format!("{key}\\n"),
-        }
-    }
-    if !own.contains(" --dir ") {
-        own += " --dir DIR";
-    }
-    Some(format!(
-        "{unknown}: jobs stand in a file here, and the same options in it: printf '{text}' > job.fio; spindle lab fio job.fio{own}"
-    ))
-}
-
 fn devices_first(group: &str) -> String {
     format!("devices are named before the command: spindle -d DIR {group} …")
 }
@@ -208,13 +148,24 @@ pub fn elsewhere(group: &str, name: &str) -> Option<String> {
     Some(format!("'{group} {name}' can't be done here: {instead}"))
 }
 
-/// A call without a command that names devices alone is the question what lies there: where to look, and whether for JSON.
+/// A call of `scan` that doesn't name it.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Scan {
+    /// Where to look.
+    pub devices: Vec<PathBuf>,
+    /// Also by force.
+    pub force: bool,
+    /// As JSON.
+    pub json: bool,
+}
+
+/// A call without a command that names devices alone is the question what lies there.
 /// What is the name of a command is none of a device.
 pub fn scan(
     error: &Error,
     words: impl Iterator<Item = OsString>,
     is_command: impl Fn(&str) -> bool,
-) -> Option<(Vec<PathBuf>, bool)> {
+) -> Option<Scan> {
     let no_command = [
         ErrorKind::InvalidSubcommand,
         ErrorKind::MissingSubcommand,
@@ -224,15 +175,17 @@ pub fn scan(
     if !no_command.contains(&error.kind()) {
         return None;
     }
-    let (mut devices, mut json, mut is_value) = (Vec::new(), false, false);
+    let (mut scan, mut is_value) = (Scan::default(), false);
     for word in words {
+        let devices = &mut scan.devices;
         match word.to_str() {
             _ if is_value => {
                 is_value = false;
                 devices.push(word.into());
             }
             Some("-d" | "--devices") => is_value = true,
-            Some("-j" | "--json") => json = true,
+            Some("-j" | "--json") => scan.json = true,
+            Some("-f" | "--force") => scan.force = true,
             Some(text) if text.starts_with("--devices=") => {
                 devices.push(text.trim_start_matches("--devices=").into());
             }
@@ -241,7 +194,7 @@ pub fn scan(
             _ => return None,
         }
     }
-    (!devices.is_empty() && !is_value).then_some((devices, json))
+    (!scan.devices.is_empty() && !is_value).then_some(scan)
 }
 
 /// clap's message without its usage block, on one line.
@@ -293,12 +246,16 @@ mod tests {
             let error = Arguments::try_parse_from(all).err().expect("no command");
             super::scan(&error, call.iter().map(OsString::from), |word| word == "lab")
         };
-        let found = |devices: &[&str], json| {
-            Some((devices.iter().map(std::path::PathBuf::from).collect::<Vec<_>>(), json))
+        let found = |devices: &[&str]| super::Scan {
+            devices: devices.iter().map(std::path::PathBuf::from).collect(),
+            ..super::Scan::default()
         };
-        assert_eq!(scan(&["/tmp"]), found(&["/tmp"], false));
-        assert_eq!(scan(&["-d", "/nowhere"]), found(&["/nowhere"], false));
-        assert_eq!(scan(&["/tmp", "-j", "-d", "/dev"]), found(&["/tmp", "/dev"], true));
+        assert_eq!(scan(&["/tmp"]), Some(found(&["/tmp"])));
+        assert_eq!(scan(&["-d", "/nowhere"]), Some(found(&["/nowhere"])));
+        let json = super::Scan { json: true, ..found(&["/tmp", "/dev"]) };
+        assert_eq!(scan(&["/tmp", "-j", "-d", "/dev"]), Some(json));
+        let force = super::Scan { force: true, ..found(&["/tmp"]) };
+        assert_eq!(scan(&["/tmp", "--force"]), Some(force));
         assert_eq!(scan(&["zpol", "list"]), None);
         assert_eq!(scan(&["/tmp", "/nowhere"]), None);
         assert_eq!(scan(&[]), None);
@@ -316,10 +273,6 @@ mod tests {
             (&["spindle", "zfs", "list", "-d", "/"], first),
             (&["spindle", "-d", "a/1.raw", "a/2.raw", "zfs", "list"], own),
             (&["spindle", "-d", "X", "-T", "20", "zfs", "list"], "-T stands behind 'zfs'"),
-            (
-                &["spindle", "lab", "fio", "--name=a", "--rw=randread", "--direct"],
-                "printf '[a]\\nrw=randread\\ndirect\\n' > job.fio; spindle lab fio job.fio --dir DIR",
-            ),
             (
                 &["spindle", "-d", "a b", "serve"],
                 "or --volume NAME for what lies on the devices of -d: spindle -d 'a b' scan shows",

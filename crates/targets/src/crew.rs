@@ -7,7 +7,7 @@
 use super::tickets::Piped;
 use host::{Clock, HostRuntime, HostTree, ReactorKind};
 use rt::TreeError;
-use rt::filter::{CountedTree, Touched, Traffic};
+use rt::filter::{CountedTree, ReadFiles, Traffic};
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -48,7 +48,7 @@ struct WorkersState {
     running: usize,
     /// What those asked that have ended.
     traffic: Traffic,
-    touched: Touched,
+    read: ReadFiles,
 }
 
 impl Workers {
@@ -80,16 +80,16 @@ impl ThreadCrew {
 
     /// What the conductor and the workers asked of the tree. Waits until workers that are about to end
     /// have ended, so that nothing touches the tree any more.
-    pub fn traffic(&self) -> (Traffic, Touched) {
+    pub fn traffic(&self) -> (Traffic, ReadFiles) {
         let state = self.workers.lock();
         let waited =
             self.workers.ended.wait_timeout_while(state, END_MAX, |state| state.running > 0);
         let state = waited.unwrap_or_else(PoisonError::into_inner).0;
-        let (mut traffic, mut touched) = (state.traffic, state.touched.clone());
+        let (mut traffic, mut read) = (state.traffic, state.read.clone());
         drop(state);
         traffic += self.conductor.traffic();
-        touched.merge(&self.conductor.touched());
-        (traffic, touched)
+        read.merge(&self.conductor.read());
+        (traffic, read)
     }
 }
 
@@ -114,8 +114,8 @@ impl Crew for ThreadCrew {
         let (clock, root) = (self.clock, self.root.clone());
         self.workers.lock().running += 1;
         let workers = Arc::clone(&self.workers);
-        let (traffic, touched) = (Traffic::default(), Touched::default());
-        let mut presence = Presence { workers, traffic, touched };
+        let (traffic, read) = (Traffic::default(), ReadFiles::default());
+        let mut presence = Presence { workers, traffic, read };
         // Where the runtime or the tree can't be had (no more open files), the body is dropped, and
         // who waits for the worker hears that it is lost.
         let work = move || {
@@ -126,7 +126,7 @@ impl Crew for ThreadCrew {
             let ended = runtime.runtime().block_on(async move { body(place).await });
             debug_assert!(ended.is_ok(), "a real runtime never knows that it would wait for ever");
             drop(runtime);
-            (presence.traffic, presence.touched) = (tree.traffic(), tree.touched());
+            (presence.traffic, presence.read) = (tree.traffic(), tree.read());
             drop(presence);
         };
         std::thread::Builder::new()
@@ -143,7 +143,7 @@ struct Presence {
     workers: Arc<Workers>,
     /// What it asked of its tree, and of which files; known at its end.
     traffic: Traffic,
-    touched: Touched,
+    read: ReadFiles,
 }
 
 impl Drop for Presence {
@@ -151,7 +151,7 @@ impl Drop for Presence {
         let mut state = self.workers.lock();
         state.running -= 1;
         state.traffic += self.traffic;
-        state.touched.merge(&self.touched);
+        state.read.merge(&self.read);
         drop(state);
         self.workers.ended.notify_all();
     }

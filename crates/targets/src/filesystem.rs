@@ -171,7 +171,7 @@ pub async fn run(
     })?;
     let ends = Ends { begin: &begin, end: &end, disks: &volume.disks };
     volume.surroundings.content = Some(content);
-    Ok(tool_run(outcome, &ends, (tree.traffic(), tree.touched()), volume.surroundings))
+    Ok(tool_run(outcome, &ends, (tree.traffic(), tree.read()), volume.surroundings))
 }
 
 /// The file that stands for a volume: written from end to end, synced, and forgotten by the cache.

@@ -2,7 +2,7 @@
 
 use crate::this_machine::{self, MemoryError};
 use filebench::library;
-use fio::{self, Machine, Plan, Sources};
+use fio::{self, CommandLine, Machine, Plan, Sources};
 use std::io::Read;
 use std::path::Path;
 
@@ -94,6 +94,15 @@ impl Sources for Host {
 /// It can't be read, or says what fio would refuse.
 pub fn fio_plan(file: &Path, sections: &[String]) -> Result<Plan, InputError> {
     let read = fio::read(file, &Host, &machine()?, sections);
+    read.map_err(|error| InputError::Language(error.to_string()))
+}
+
+/// The plan of what fio's command line says: of the jobs of these names, of all where none is named.
+///
+/// # Errors
+/// A job file can't be read, or something is said that fio would refuse.
+pub fn fio_line_plan(line: &CommandLine, sections: &[String]) -> Result<Plan, InputError> {
+    let read = fio::read_line(line, &Host, &machine()?, sections);
     read.map_err(|error| InputError::Language(error.to_string()))
 }
 

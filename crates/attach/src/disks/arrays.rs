@@ -9,16 +9,21 @@
 //!
 //! Where a set can't be opened for writing it is opened for reading, and the reason is kept for whoever wants to
 //! write. One that can't be opened at all is kept by its names, so that the answer to them is the reason.
+//!
+//! **By force** a set is opened for reading alone, and only one that can't be opened otherwise: what
+//! [`sets::reading`](crate::sets::reading) does with `force`.
 
+use super::wanted::Writing;
 use crate::context::Context;
 use crate::error::Error;
-use crate::sets::missing::refuse_lacking;
+use crate::sets::missing::{refuse_lacking, take_back};
 use crate::sets::{live, name, sources};
+use crate::typed;
 use ::md::assemble::{self, AssembleError, Choice, Found, OpenArray, OpenOptions};
 use ::md::live::LiveArray;
 use ::md::superblock::Uuid;
 use rt::DeviceRef;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -36,13 +41,19 @@ pub struct Array {
     pub(super) members: Vec<DeviceRef>,
     /// Why it can't be written; nothing where it can.
     pub(super) unwritable: Option<String>,
+    /// Whether it was put together by force.
+    pub by_force: bool,
 }
 
 /// A set that can't be opened.
-pub(super) struct Refused {
+pub struct Refused {
     found: Vec<Found>,
+    /// Its name, or its UUID where it has none.
+    pub name: String,
     /// Why.
-    pub(super) why: String,
+    pub why: String,
+    /// Whether it can be put together by force.
+    pub force_helps: bool,
 }
 
 /// The sets on some devices.
@@ -83,8 +94,18 @@ impl Array {
 }
 
 impl Refused {
+    /// Why, and how these devices are looked at all the same.
+    pub(super) fn complaint(&self, devices: &[PathBuf]) -> String {
+        match self.force_helps {
+            true => {
+                format!("{}; {} scan --force looks into it", self.why, typed::spindle(devices))
+            }
+            false => self.why.clone(),
+        }
+    }
+
     /// All devices that say they are of it.
-    pub(super) fn found(&self) -> &[Found] {
+    pub fn found(&self) -> &[Found] {
         &self.found
     }
 
@@ -99,7 +120,7 @@ impl Refused {
 pub(super) fn open(
     context: &Context,
     found: Vec<Found>,
-    written: &BTreeMap<Uuid, bool>,
+    wanted: &Writing,
     elsewhere: &BTreeSet<Arc<str>>,
 ) -> Arrays {
     let mut arrays = Arrays::default();
@@ -108,10 +129,19 @@ pub(super) fn open(
         let name = if name.is_empty() { set.to_string() } else { name };
         let force = found.iter().any(|one| elsewhere.contains(&one.device.name()));
         let options = OpenOptions { force, ..OpenOptions::default() };
-        let opened = match Choice::of(set, found.clone()) {
-            Ok(choice) => open_choice(context, &name, choice, written.get(&set).copied(), options),
-            Err(error) => Err(error),
-        };
+        let choice = Choice::of(set, found.clone());
+        let mut opened = choice.clone().and_then(|choice| {
+            open_choice(context, &name, choice, wanted.sets.get(&set).copied(), options)
+        });
+        let force_helps = opened.as_ref().is_err_and(AssembleError::force_helps);
+        let mut by_force = false;
+        if let Ok(choice) = choice
+            && force_helps
+            && wanted.by_force
+        {
+            opened = open_by_force(context, &name, choice, options);
+            by_force = opened.is_ok();
+        }
         match opened {
             Ok((opened, members)) => {
                 let (device, unwritable) = match opened {
@@ -122,11 +152,14 @@ pub(super) fn open(
                     }
                     Opened::Reading(device, why) => (device, Some(why)),
                 };
-                arrays.open.push(Array { name, device, set, found, members, unwritable });
+                let array = Array { name, device, set, found, members, unwritable, by_force };
+                arrays.open.push(array);
             }
-            Err(error) => arrays
-                .refused
-                .push(Refused { found, why: reason(&error).replace(&set.to_string(), &name) }),
+            Err(error) => {
+                let why = reason(&error).replace(&set.to_string(), &name);
+                let force_helps = error.force_helps();
+                arrays.refused.push(Refused { found, name, why, force_helps });
+            }
         }
     }
     arrays
@@ -158,6 +191,23 @@ fn open_choice(
     let reading = async move { OpenArray::open(&rt, &name, choice, options).await };
     let opened = context.runtime().block_on(reading).expect("I/O on a real device ends");
     opened.map(|array| (Opened::Reading(array as DeviceRef, why), members))
+}
+
+/// The same for reading by force. Who is taken back is told.
+fn open_by_force(
+    context: &Context,
+    name: &str,
+    mut choice: Choice,
+    options: OpenOptions,
+) -> Result<(Opened, Vec<DeviceRef>), AssembleError> {
+    take_back(context.events(), &mut choice);
+    let options = OpenOptions { force: true, ..options };
+    let opened = open_choice(context, name, choice, None, options)?;
+    let why = "it was put together by force, for reading alone".to_owned();
+    Ok(match opened {
+        (Opened::Reading(device, _), members) => (Opened::Reading(device, why), members),
+        live => live,
+    })
 }
 
 fn for_writing(context: &Context, choice: Choice, run: bool) -> Result<LiveArray, Error> {

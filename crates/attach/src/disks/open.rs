@@ -6,9 +6,13 @@
 //! that is found by a first look, and then opened for writing, files and sets alike. So a set that is written is open once, whatever
 //! lies on it. It is stopped cleanly by whoever [takes](Disks::take_live) it or [stops](Disks::stop) it, and else when the disks are
 //! dropped: what was written to it has to have ended by then.
+//!
+//! **By force.** A set that can only be put together by force is refused, and looked into where that is wanted
+//! ([`Disks::open_by_force`]): for reading alone.
 
 use super::arrays::{self, Array, Arrays, Refused};
 use super::remote::{Remote, written_unreached};
+use super::wanted::{Writing, Written};
 use super::whole::Whole;
 use crate::context::Context;
 use crate::error::Error;
@@ -18,12 +22,11 @@ use crate::sets::{name, sources};
 use crate::uri::{Uri, is_uri};
 use ::md::assemble::{self, Found};
 use ::md::live::LiveArray;
-use ::md::superblock::Uuid;
 use host::identity::overlap;
 use host::{FileDevice, FileOptions, Identity, OpenError};
 use rt::DeviceRef;
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::rc::{Rc, Weak};
@@ -138,38 +141,6 @@ pub struct Disks {
     unsearched: Vec<PathBuf>,
 }
 
-/// A volume that is to be written.
-pub struct Written {
-    /// How it is called; `GROUP/` for a whole group.
-    pub volume: String,
-    /// Whether RAID sets below it are also opened with fewer members than they had when they were used last.
-    pub run: bool,
-}
-
-/// What is to be opened for writing.
-#[derive(Clone, Debug, Default)]
-pub struct Writing {
-    /// Files, block devices and exports that are no members, by their names.
-    pub(super) files: BTreeSet<Arc<str>>,
-    /// Sets, each with whether it is opened with fewer members too.
-    pub(super) sets: BTreeMap<Uuid, bool>,
-}
-
-impl Writing {
-    /// The sets of it.
-    pub fn sets(&self) -> impl Iterator<Item = Uuid> {
-        self.sets.keys().copied()
-    }
-
-    /// This, too.
-    pub fn add(&mut self, other: Writing) {
-        self.files.extend(other.files);
-        for (set, run) in other.sets {
-            *self.sets.entry(set).or_default() |= run;
-        }
-    }
-}
-
 /// Bytes of the smallest file of a folder that may be a disk: less has no room for what marks one, and lies there
 /// for another reason (a list of checksums, a key).
 const DISK_BYTES_MIN: u64 = 64 << 10;
@@ -246,6 +217,18 @@ impl Disks {
         Disks::open_where(events, paths, &Writing::default())
     }
 
+    /// The same, and where that is wanted also the sets that can only be put together by force.
+    ///
+    /// # Errors
+    /// As [`Disks::open`].
+    pub fn open_by_force(
+        events: &Events,
+        paths: &[PathBuf],
+        by_force: bool,
+    ) -> Result<Disks, Error> {
+        Disks::open_where(events, paths, &Writing::nothing(by_force))
+    }
+
     /// The same, for writing to what these volumes lie on, to what is said besides, and to nothing else: whoever writes to another file
     /// of the folders keeps it, and it is not kept from anybody. A set that can't be written is opened for reading, and
     /// [`Disks::volume`] says why.
@@ -261,7 +244,7 @@ impl Disks {
         let found = Disks::open(events, paths)?;
         let mut writing = besides;
         found.add_written(volumes, &mut writing)?;
-        if writing.files.is_empty() && writing.sets.is_empty() {
+        if writing.is_nothing() {
             return Ok(found);
         }
         drop(found);
@@ -332,13 +315,13 @@ impl Disks {
         writing: &Writing,
     ) -> Result<Disks, Error> {
         let mut disks = Disks::none(Rc::clone(context));
-        let paths = &named(paths);
+        let (given, paths) = (paths, &named(paths));
         disks.complaints = disks.open_paths(paths, writing)?;
         let mut members = disks.find_members();
         disks.find_parts_of_files(&members);
         disks.find_members_on_parts(&mut members);
         let names = members.iter().map(|one| one.device.name()).collect();
-        disks.open_arrays(members, writing);
+        disks.open_arrays(members, writing, given);
         disks.find_parts_of_arrays();
         disks.find_groups(&names);
         disks.unsearched =
@@ -434,7 +417,7 @@ impl Disks {
     }
 
     /// Opens the sets that these are members of.
-    fn open_arrays(&mut self, found: Vec<Found>, writing: &Writing) {
+    fn open_arrays(&mut self, found: Vec<Found>, writing: &Writing, given: &[PathBuf]) {
         for one in &found {
             self.context.know(one.superblock.set_uuid(), name::shown_by(one));
         }
@@ -443,8 +426,8 @@ impl Disks {
         let elsewhere = self.opened.iter().filter(is_elsewhere);
         let elsewhere = elsewhere.map(|(base, _)| base.device().name()).collect();
         let Arrays { open, refused, live } =
-            arrays::open(&self.context, found, &writing.sets, &elsewhere);
-        self.complaints.extend(refused.iter().map(|one| one.why.clone()));
+            arrays::open(&self.context, found, writing, &elsewhere);
+        self.complaints.extend(refused.iter().map(|one| one.complaint(given)));
         (self.arrays, self.refused) = (open, refused);
         self.live = RefCell::new(live.into_iter().map(Rc::new).collect());
     }
@@ -493,9 +476,9 @@ impl Disks {
         self.groups = groups;
     }
 
-    /// The sets that can't be opened, each by all of its devices, and why.
-    pub fn refused(&self) -> impl Iterator<Item = (&[Found], &str)> {
-        self.refused.iter().map(|one| (one.found(), one.why.as_str()))
+    /// The sets that can't be opened.
+    pub fn refused(&self) -> impl Iterator<Item = &Refused> {
+        self.refused.iter()
     }
 
     /// The sets that are open for writing. Who takes them stops them.

@@ -18,7 +18,8 @@
 //! have. Devices that are written by this process have the writer's lock, and keep it.
 
 use super::arrays::Array;
-use super::open::{Disks, Part, Writing};
+use super::open::{Disks, Part};
+use super::wanted::Writing;
 use super::whole::Whole;
 use crate::error::Error;
 use crate::paths::absolute;
@@ -41,6 +42,8 @@ pub struct Opened {
     pub read_only: Option<String>,
     /// Whether it is a logical volume.
     pub is_logical: bool,
+    /// Whether it lies on a set that was put together by force.
+    pub by_force: bool,
 }
 
 /// What a name means.
@@ -102,7 +105,15 @@ impl Disks {
             Named::File(file) => Rc::clone(file),
             Named::Logical(group, volume) => group.open(&self.context().rt(), volume)?,
         };
-        Ok(Opened { device, read_only, is_logical })
+        let by_force = !self.forced(&below).is_empty();
+        Ok(Opened { device, read_only, is_logical, by_force })
+    }
+
+    /// The sets among those that were put together by force.
+    pub(crate) fn forced(&self, below: &Below) -> Vec<String> {
+        let arrays = below.arrays.iter().map(|at| &self.arrays[*at]);
+        let forced = arrays.filter(|array| array.by_force);
+        forced.map(|array| array.short_name().to_owned()).collect()
     }
 
     /// Why nothing of a group can be changed; nothing where it can, or there is no such group.
@@ -316,7 +327,7 @@ impl Disks {
         let files = below.files.iter().map(|at| self.files[*at].name()).collect();
         let sets: BTreeMap<_, _> =
             below.arrays.iter().map(|at| (self.arrays[*at].set, false)).collect();
-        Writing { files, sets }
+        Writing { files, sets, ..Writing::default() }
     }
 
     /// The files whose locks and identities stand for it, members of sets among them.
@@ -385,7 +396,8 @@ impl Disks {
         }
         match self.refused.iter().find(|one| one.is_called(called)) {
             Some(refused) => {
-                Err(Error::Refused { called: called.into(), why: refused.why.clone() })
+                let (why, force_helps) = (refused.why.clone(), refused.force_helps);
+                Err(Error::Refused { called: called.into(), why, force_helps })
             }
             None => Ok(None),
         }
@@ -516,8 +528,15 @@ impl Disks {
         }
     }
 
+    /// The sets that can be put together by force alone, and were not.
+    pub fn forcible(&self) -> Vec<String> {
+        let sets = self.refused().filter(|set| set.force_helps);
+        sets.map(|set| set.name.clone()).collect()
+    }
+
     fn not_there(&self, called: &str) -> Error {
-        Error::NoVolume { called: called.into(), listed: self.listed() }
+        let forcible = self.forcible();
+        Error::NoVolume { called: called.into(), listed: self.listed(), forcible }
     }
 
     fn lacks(&self, error: LvmError) -> Error {

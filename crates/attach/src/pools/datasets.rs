@@ -75,11 +75,16 @@ impl OpenDataset {
 }
 
 impl Session {
-    /// A session on the pools of these devices.
+    /// A session on the pools of these devices. Who holds one of them has committed it.
     ///
     /// # Errors
     /// Where there are no devices, or one can't be opened.
     pub fn open(place: &PoolPlace<'_>, view: &View) -> Result<Session, Error> {
+        // Who holds the pool can't answer itself, and commits it before it looks.
+        if place.held.is_some() {
+            let view = View { replay_view: false, ..view.clone() };
+            return Ok(Session::over(Pools::find(place)?, &view));
+        }
         let is_newest = place.options.txg.is_none() && !place.options.checkpoint;
         let pools = match view.replay_view && is_newest {
             true => Pools::find_covered(place)?,

@@ -476,6 +476,11 @@ impl Pools {
         self.below_pool(found).wholes()
     }
 
+    /// The sets that a pool lies on and that were put together by force, by what commands call them.
+    pub fn forced_below(&self, found: &FoundPool) -> Vec<String> {
+        self.disks.forced(&self.below_pool(found))
+    }
+
     /// Refuses a pool of which a device is not open for writing.
     ///
     /// # Errors

@@ -65,7 +65,8 @@ pub(super) fn divided(
     options: OpenOptions,
     executors: usize,
 ) -> Result<(Vec<ExportSettings>, Vec<Vec<ExportSettings>>), Error> {
-    let disks = Disks::open(events, devices)?;
+    let by_force = exports.iter().any(ExportSettings::is_by_force);
+    let disks = Disks::open_by_force(events, devices, by_force)?;
     disks.tell_complaints();
     let pools = Pools::over(disks, options);
     let (disks, below_pools) = (pools.disks(), below_pools(&pools, &exports, held)?);

@@ -43,7 +43,8 @@ pub struct ExportSettings {
     /// RAID sets below it are also started with fewer members than they had when they were used last.
     #[serde(default)]
     pub run: bool,
-    /// A ZFS pool below it is also written where it was not exported.
+    /// A ZFS pool below it is also written where it was not exported; what is only read is also read where RAID sets below it can only
+    /// be put together by force.
     #[serde(default)]
     pub force: bool,
     /// For people.
@@ -63,12 +64,15 @@ impl ExportSettings {
             (None, Some(_)) if self.run && self.readonly => {
                 wrong("run is for a volume that is written, and it is readonly")
             }
-            _ if self.force && (self.volume.is_none() || self.readonly) => {
-                wrong("force is for a ZFS volume that is written")
-            }
+            (Some(_), None) if self.force => wrong("force is for a volume, and it has a path"),
             (Some(_), None) | (None, Some(_)) => Ok(()),
             _ => wrong("give it either path or volume"),
         }
+    }
+
+    /// Whether sets below it are put together by force.
+    pub(super) fn is_by_force(&self) -> bool {
+        self.force && self.readonly
     }
 
     /// The volume, where it is to be written.
@@ -175,9 +179,19 @@ impl Served {
     ) -> Result<DeviceRef, Error> {
         let pools = &self.session.pools;
         let opened = match pools.disks().volume(&volume) {
+            Ok(_) if force && !read_only => return Err(Error::ForcedIsRead { called: volume }),
+            Ok(opened) if opened.by_force && !force => {
+                return Err(Error::ByForce { called: volume });
+            }
             Ok(opened) => opened,
             Err(error) => match pools.named(pool_of(&volume))? {
+                None if force && error.force_helps() => {
+                    return Err(Error::ForcedIsRead { called: volume });
+                }
                 None => return Err(error),
+                Some(found) if !force && !pools.forced_below(found).is_empty() => {
+                    return Err(Error::ByForce { called: volume });
+                }
                 Some(_) if read_only => {
                     let (_, device) = self.session.volume(&volume)?;
                     self.read.push(OnlyRead::OfPool(volume));
@@ -406,6 +420,11 @@ pub(super) struct Wanted {
     pub(super) reads_pools: bool,
 }
 
+/// Whether force was said of the export of this volume.
+fn is_forced(exports: &[ExportSettings], volume: &str) -> bool {
+    exports.iter().any(|settings| settings.force && settings.volume.as_deref() == Some(volume))
+}
+
 /// Opens what is to be served, and the sets below it, which the session's disks have to be [taken](Disks::take_live) of. Where several executors of this process do so, each sees what the
 /// others write to as if another process did: they say no notes.
 ///
@@ -426,8 +445,17 @@ pub(super) fn open(
         true => {
             let written: Vec<Written> =
                 exports.iter().filter_map(ExportSettings::written).collect();
-            let below = below_pools(events, devices, options, &written, &held)?;
-            let disks = Disks::open_for(events, devices, &written, below)?;
+            let mut besides = below_pools(events, devices, options, &written, &held)?;
+            besides.add(Writing::nothing(exports.iter().any(ExportSettings::is_by_force)));
+            let disks = Disks::open_for(events, devices, &written, besides);
+            let disks = disks.map_err(|error| match error {
+                Error::Refused { called, force_helps: true, .. }
+                    if is_forced(&exports, &called) =>
+                {
+                    Error::ForcedIsRead { called }
+                }
+                error => error,
+            })?;
             if says_notes {
                 disks.tell_complaints();
             }

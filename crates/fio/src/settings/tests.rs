@@ -2,6 +2,7 @@
 //! not fio's, values of three directions mixed up.
 
 use super::*;
+use crate::error::Place;
 use crate::spec::{Distribution, Engine, Extent, Mode};
 use crate::value::Machine;
 

@@ -185,7 +185,7 @@ fn figures(
         reads: Moved { ios: tally.reads.ios, bytes: tally.reads.bytes },
         writes: Moved { ios: tally.writes.ios, bytes: tally.writes.bytes },
         random: asked.random,
-        working_set: Some(asked.working_set),
+        read_set: Some(asked.working_set),
         ..Demand::default()
     };
     let evidence = end.evidence_since(begin, demand);

@@ -7,7 +7,7 @@
 use crate::measure::{DiskView, Mark, processor_use};
 use crate::pitfalls::{self, Demand, Moved, Surroundings};
 use crate::target::CellRun;
-use rt::filter::{Touched, Traffic};
+use rt::filter::{ReadFiles, Traffic};
 use std::rc::Rc;
 use workload::outcome::Outcome;
 
@@ -25,12 +25,12 @@ pub struct Ends<'a> {
 /// file begins.
 const RANDOM_SHARE: f64 = 0.5;
 
-/// A tool's outcome as a repeat of a cell. `traffic` is what it asked of the tree between the ends, and of
-/// which files; whether that was buffered, and random, it says itself.
+/// A tool's outcome as a repeat of a cell. `traffic` is what it asked of the tree between the ends, and what it
+/// read of which files; whether that was buffered, and random, it says itself.
 pub fn tool_run(
     outcome: Outcome,
     ends: &Ends<'_>,
-    (traffic, touched): (Traffic, Touched),
+    (traffic, read): (Traffic, ReadFiles),
     mut surroundings: Surroundings,
 ) -> CellRun {
     let mut run = CellRun::from(outcome);
@@ -43,7 +43,7 @@ pub fn tool_run(
         writes: Moved { ios: traffic.writes, bytes: traffic.written_bytes },
         flushes: traffic.flushes,
         random: traffic.jumps as f64 > RANDOM_SHARE * ios as f64,
-        working_set: touched.bytes().filter(|bytes| !bytes.is_zero()),
+        read_set: read.bytes().filter(|bytes| !bytes.is_zero()),
         ..Demand::default()
     };
     let evidence = ends.end.evidence_since(ends.begin, demand);

@@ -106,8 +106,9 @@ pub struct Demand {
     pub flush_time: Option<Duration>,
     /// Whether I/Os go to random places.
     pub random: bool,
-    /// How much of the volume is touched: a working set, all files together.
-    pub working_set: Option<ByteCount>,
+    /// How much of the volume is read, each place counted once: a working set; of all files together what lies between the first
+    /// place that is read and the last.
+    pub read_set: Option<ByteCount>,
     /// Whether the disks did anything else in that time (a rebuild), so that their counters can't be
     /// held against these.
     pub disks_do_more: bool,

@@ -227,7 +227,7 @@ fn compressible(surroundings: &Surroundings, evidence: &Evidence) -> Option<Pitf
 }
 
 fn smaller_than_memory(surroundings: &Surroundings, evidence: &Evidence) -> Option<Pitfall> {
-    let (memory, set) = (surroundings.memory?, evidence.demand.working_set?);
+    let (memory, set) = (surroundings.memory?, evidence.demand.read_set?);
     let read = surroundings.buffered == Some(true) && evidence.demand.reads.ios > 0;
     (read && set < memory).then_some(Pitfall::SmallerThanMemory { set, memory })
 }

@@ -42,7 +42,7 @@ fn clean() -> (Surroundings, Evidence) {
             flushes: 100,
             flush_time: Some(Duration::from_millis(900)),
             random: true,
-            working_set: Some(ByteCount::gib(32)),
+            read_set: Some(ByteCount::gib(32)),
             disks_do_more: false,
         },
         disks: vec![DiskSample {
@@ -346,7 +346,7 @@ fn data_that_something_below_could_shrink_are_found() {
 
 #[test]
 fn what_fits_into_memory_is_found_where_it_is_read_through_memory() {
-    let small = |evidence: &mut Evidence| evidence.demand.working_set = Some(ByteCount::gib(1));
+    let small = |evidence: &mut Evidence| evidence.demand.read_set = Some(ByteCount::gib(1));
     let pitfall = one(|_, evidence| small(evidence));
     assert_eq!(pitfall.id(), "smaller-than-memory");
     assert_eq!(pitfall.mend(), "read directly, or over twice the memory: 16 GiB");

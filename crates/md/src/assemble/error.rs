@@ -178,6 +178,15 @@ fn alone(devices: &[String]) -> String {
 }
 
 impl AssembleError {
+    /// Whether the set can be put together by force.
+    pub fn force_helps(&self) -> bool {
+        match self {
+            AssembleError::TooFew { force_helps, .. } => *force_helps,
+            AssembleError::DirtyDegraded { .. } | AssembleError::NoJournal { .. } => true,
+            _ => false,
+        }
+    }
+
     pub(crate) fn format(device: &str, error: FormatError) -> AssembleError {
         AssembleError::Format { device: device.to_owned(), error }
     }

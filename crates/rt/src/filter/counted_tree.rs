@@ -3,8 +3,8 @@
 //! Requests are counted when they are submitted, by what they ask for; nothing is added to their way.
 //! The counters are of one runtime; who has several adds them up.
 //!
-//! Beside the counts it knows which files were touched, and how far: together they are the load's working
-//! set. Beyond [`FILES_MAX`] files it gives up, and says so.
+//! Beside the counts it knows which files were read, and from where to where: together that is what a cache would have to
+//! hold to answer the load's reads. Beyond [`FILES_MAX`] files it gives up, and says so.
 
 use crate::device::{IoError, IoFuture, Op, Request};
 use crate::file_tree::{
@@ -12,7 +12,7 @@ use crate::file_tree::{
 };
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::ops::AddAssign;
+use std::ops::{AddAssign, Range};
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -71,33 +71,39 @@ impl Traffic {
     }
 }
 
-/// The files that a load read and wrote, and how far each.
+/// The files that a load read, each from the first place to the last.
 #[derive(Clone, Debug, Default)]
-pub struct Touched {
-    ends: BTreeMap<Box<Path>, u64>,
+pub struct ReadFiles {
+    extents: BTreeMap<Box<Path>, Range<u64>>,
     beyond: bool,
 }
 
-impl Touched {
-    fn add(&mut self, path: &Path, end: u64) {
-        if let Some(known) = self.ends.get_mut(path) {
-            *known = end.max(*known);
-        } else if self.ends.len() < FILES_MAX {
-            self.ends.insert(path.into(), end);
+/// Both, and what lies between them.
+fn joined(one: &Range<u64>, other: &Range<u64>) -> Range<u64> {
+    one.start.min(other.start)..one.end.max(other.end)
+}
+
+impl ReadFiles {
+    fn add(&mut self, path: &Path, extent: &Range<u64>) {
+        if let Some(known) = self.extents.get_mut(path) {
+            *known = joined(known, extent);
+        } else if self.extents.len() < FILES_MAX {
+            self.extents.insert(path.into(), extent.clone());
         } else {
             self.beyond = true;
         }
     }
 
-    /// Adds what another runtime's load touched.
-    pub fn merge(&mut self, other: &Touched) {
-        other.ends.iter().for_each(|(path, end)| self.add(path, *end));
+    /// Adds what another runtime's load read.
+    pub fn merge(&mut self, other: &ReadFiles) {
+        other.extents.iter().for_each(|(path, extent)| self.add(path, extent));
         self.beyond |= other.beyond;
     }
 
-    /// All files together; `None` where there were too many.
+    /// All of it together; `None` where there were too many files.
     pub fn bytes(&self) -> Option<ByteCount> {
-        (!self.beyond).then(|| ByteCount(self.ends.values().sum()))
+        let lens = self.extents.values().map(|extent| extent.end - extent.start);
+        (!self.beyond).then(|| ByteCount(lens.sum()))
     }
 }
 
@@ -113,13 +119,13 @@ fn count(counters: &Counters, change: impl FnOnce(&mut Traffic)) {
 pub struct CountedTree {
     below: TreeRef,
     counters: Counters,
-    touched: Rc<RefCell<Touched>>,
+    read: Rc<RefCell<ReadFiles>>,
 }
 
 impl CountedTree {
     /// Counts what is asked of `below`.
     pub fn new(below: TreeRef) -> CountedTree {
-        CountedTree { below, counters: Counters::default(), touched: Rc::default() }
+        CountedTree { below, counters: Counters::default(), read: Rc::default() }
     }
 
     /// What was asked so far.
@@ -127,9 +133,9 @@ impl CountedTree {
         self.counters.get()
     }
 
-    /// What was touched by files that are closed again.
-    pub fn touched(&self) -> Touched {
-        self.touched.borrow().clone()
+    /// What was read of files that are closed again.
+    pub fn read(&self) -> ReadFiles {
+        self.read.borrow().clone()
     }
 
     fn name_call(&self) {
@@ -145,12 +151,12 @@ impl FileTree for CountedTree {
     fn open(&self, path: &Path, how: OpenHow) -> TreeFuture<FileRef> {
         self.name_call();
         let opened = self.below.open(path, how);
-        let (counters, touched) = (Rc::clone(&self.counters), Rc::clone(&self.touched));
+        let (counters, read) = (Rc::clone(&self.counters), Rc::clone(&self.read));
         let path = path.into();
         Box::pin(async move {
             let below = opened.await?;
-            let (next, end) = (Cell::new(0), Cell::new(0));
-            Ok(Rc::new(CountedFile { below, counters, touched, path, how, next, end }) as FileRef)
+            let (next, extent) = (Cell::new(0), RefCell::new(None));
+            Ok(Rc::new(CountedFile { below, counters, read, path, how, next, extent }) as FileRef)
         })
     }
 
@@ -207,13 +213,13 @@ impl FileTree for CountedTree {
 struct CountedFile {
     below: FileRef,
     counters: Counters,
-    touched: Rc<RefCell<Touched>>,
+    read: Rc<RefCell<ReadFiles>>,
     path: Box<Path>,
     how: OpenHow,
     /// Where the last read or write ended.
     next: Cell<u64>,
-    /// The furthest that any ended.
-    end: Cell<u64>,
+    /// From the first place that was read to the last.
+    extent: RefCell<Option<Range<u64>>>,
 }
 
 impl CountedFile {
@@ -223,14 +229,23 @@ impl CountedFile {
         traffic.jumps += u64::from(at != self.next.get());
         traffic.direct += u64::from(self.how.direct);
         self.next.set(end);
-        self.end.set(end.max(self.end.get()));
+    }
+
+    /// The same of a read.
+    fn pass_read(&self, traffic: &mut Traffic, at: u64, bytes: u64) {
+        traffic.reads += 1;
+        traffic.read_bytes += bytes;
+        self.pass(traffic, at, bytes);
+        let read = at..at.saturating_add(bytes);
+        let mut extent = self.extent.borrow_mut();
+        *extent = Some(extent.as_ref().map_or(read.clone(), |known| joined(known, &read)));
     }
 }
 
 impl Drop for CountedFile {
     fn drop(&mut self) {
-        if self.end.get() > 0 {
-            self.touched.borrow_mut().add(&self.path, self.end.get());
+        if let Some(extent) = self.extent.get_mut() {
+            self.read.borrow_mut().add(&self.path, extent);
         }
     }
 }
@@ -248,11 +263,7 @@ impl File for CountedFile {
         count(&self.counters, |traffic| {
             let (at, bytes) = (request.offset.bytes(), request.len().bytes());
             match request.op {
-                Op::Read(_) => {
-                    traffic.reads += 1;
-                    traffic.read_bytes += bytes;
-                    self.pass(traffic, at, bytes);
-                }
+                Op::Read(_) => self.pass_read(traffic, at, bytes),
                 Op::Write { .. } | Op::WriteZeroes(_) => {
                     traffic.writes += 1;
                     traffic.written_bytes += bytes;
@@ -269,11 +280,7 @@ impl File for CountedFile {
     fn read_at_once(&self, at: Offset, into: &mut [u8]) -> Option<Result<usize, IoError>> {
         let len = into.len() as u64;
         let done = self.below.read_at_once(at, into)?;
-        count(&self.counters, |traffic| {
-            traffic.reads += 1;
-            traffic.read_bytes += len;
-            self.pass(traffic, at.bytes(), len);
-        });
+        count(&self.counters, |traffic| self.pass_read(traffic, at.bytes(), len));
         Some(done)
     }
 
@@ -338,7 +345,35 @@ mod tests {
             };
             assert_eq!(tree.traffic(), expected);
             drop(file);
-            assert_eq!(tree.touched().bytes(), Some(ByteCount(100)));
+            assert_eq!(tree.read().bytes(), Some(ByteCount(40)));
+        });
+    }
+
+    /// What could break: what is only written, or lies before what is read, is counted as read; a file counts anew each time it is
+    /// opened.
+    #[test]
+    fn what_is_read_of_a_file_is_counted_once_and_what_is_written_not() {
+        let tree = Rc::new(CountedTree::new(MemoryTree::new("m")));
+        run(&runtime(), async move {
+            let write = |path: &'static str| {
+                let opened = tree.open(Path::new(path), OpenHow::create());
+                async move {
+                    let file = opened.await.expect("created");
+                    let write = Request::write(Offset(0), Buf::fill(1, 1000));
+                    file.submit(write).await.expect("written");
+                }
+            };
+            write("a").await;
+            write("b").await;
+            assert_eq!(tree.read().bytes(), Some(ByteCount(0)));
+            for at in [700, 500, 700] {
+                let file = tree.open(Path::new("a"), OpenHow::read()).await.expect("there");
+                file.submit(Request::read(Offset(at), ByteCount(100))).await.expect("read");
+            }
+            assert_eq!(tree.read().bytes(), Some(ByteCount(300)), "from 500 to 800");
+            let (mut all, one) = (tree.read(), tree.read());
+            all.merge(&one);
+            assert_eq!(all.bytes(), Some(ByteCount(300)));
         });
     }
 }

@@ -1,11 +1,11 @@
 //! Where nothing of what was asked for is found: what else lies there, and which command tells of it; and what a name means that is
 //! none of a dataset.
 
-use super::typed;
 use crate::output::{Failure, say};
 use attach::Error;
 use attach::disks::Disks;
 use attach::paths::expand;
+use attach::typed;
 use std::path::PathBuf;
 use volume::content::identify;
 
@@ -15,11 +15,7 @@ const NAMED_MAX: usize = 4;
 /// Says that there are no pools, but RAID sets and volume groups, where it is so.
 pub fn say_others_than_pools(disks: &Disks, devices: &[PathBuf]) {
     let open = disks.arrays.iter().map(|array| format!("RAID set {}", array.name));
-    let refused = disks.refused().filter_map(|(found, _)| found.first());
-    let refused = refused.map(|found| match found.superblock.name() {
-        name if name.is_empty() => format!("RAID set {}", found.superblock.set_uuid()),
-        name => format!("RAID set {name}"),
-    });
+    let refused = disks.refused().map(|set| format!("RAID set {}", set.name));
     let groups = disks.groups.iter().map(|group| format!("volume group {}", group.group.name));
     let all: Vec<String> = open.chain(refused).chain(groups).collect();
     if !all.is_empty() {
@@ -55,7 +51,20 @@ pub fn with_what_it_is(failure: Failure, disks: &Disks, devices: &[PathBuf]) -> 
     let called = failure.absent.as_ref().and_then(|name| name.split(['@', '#']).next());
     match called.and_then(|called| no_dataset(called, "opened", false, disks, devices)) {
         Some(instead) => failure.and_do(&instead),
-        None => failure,
+        None => with_what_takes_force(failure, disks, devices),
+    }
+}
+
+/// The failure of a command on a dataset, with the sets on these disks that were not looked into, where it was not found.
+pub fn with_what_takes_force(failure: Failure, disks: &Disks, devices: &[PathBuf]) -> Failure {
+    let sets = disks.forcible();
+    match failure.absent.is_some() && !sets.is_empty() {
+        true => failure.and_do(&format!(
+            "not looked into, since put together by force alone: RAID set {}; next: {} scan --force",
+            sets.join(", "),
+            typed::spindle(devices)
+        )),
+        false => failure,
     }
 }
 
@@ -71,9 +80,16 @@ pub fn no_dataset(
     let spindle = typed::spindle(devices);
     let device = match disks.volume(called) {
         Ok(opened) => opened.device,
-        Err(Error::Refused { why, .. }) => {
+        Err(Error::Refused { why, force_helps, .. }) => {
+            let next = match force_helps {
+                true => format!(
+                    "{spindle} serve --volume {} --readonly --force lends it to Linux, which mounts it",
+                    typed::quoted(called)
+                ),
+                false => format!("{spindle} scan says more"),
+            };
             return Some(format!(
-                "{called}: it is a RAID set that can't be opened: {why}; {spindle} scan says more"
+                "{called}: it is a RAID set that can't be opened: {why}; next: {next}"
             ));
         }
         Err(_) => return None,

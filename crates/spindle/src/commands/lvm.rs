@@ -6,12 +6,11 @@
 
 use crate::commands::dry_run::DryRunArgs;
 use crate::commands::md::{Sink, copy};
-use crate::commands::typed;
 use crate::events::{events, refuse_denied};
 use crate::output::{Failure, print, print_json, say};
 use crate::printable;
 use attach::disks::{Disks, Writing, Written};
-use attach::random;
+use attach::{random, typed};
 use clap::{Args, Subcommand};
 use host::expendable::{NotExpendable, Unseen, check_expendable};
 use rt::{DeviceRef, Request};
@@ -72,6 +71,9 @@ struct DumpArgs {
     /// Overwrite a file or block device that is there
     #[arg(long)]
     overwrite: bool,
+    /// Read RAID sets below it too that can only be put together by force: what was written last may be lost or torn
+    #[arg(short, long)]
+    force: bool,
 }
 
 #[derive(Args)]
@@ -163,7 +165,7 @@ fn listed(
     devices: &[PathBuf],
     list: impl FnOnce(&Disks) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let disks = looked(devices)?;
+    let disks = looked(devices, false)?;
     list(&disks)?;
     if disks.groups.is_empty() {
         say(&format!(
@@ -175,8 +177,8 @@ fn listed(
     refuse_denied(disks.context())
 }
 
-fn looked(devices: &[PathBuf]) -> Result<Disks, Failure> {
-    let disks = Disks::open(&events(), devices)?;
+fn looked(devices: &[PathBuf], by_force: bool) -> Result<Disks, Failure> {
+    let disks = Disks::open_by_force(&events(), devices, by_force)?;
     disks.tell_complaints();
     Ok(disks)
 }
@@ -295,8 +297,15 @@ fn lvs(disks: &Disks, json: bool) -> Result<(), Failure> {
 }
 
 fn dump(args: &DumpArgs, devices: &[PathBuf]) -> Result<(), Failure> {
-    let disks = looked(devices)?;
-    let opened = disks.volume(&args.volume)?;
+    let disks = looked(devices, args.force)?;
+    let opened = disks.volume(&args.volume).map_err(|error| {
+        Failure::from(error).or_by_force(|| {
+            let (volume, file) = (typed::quoted(&args.volume), args.file.to_string_lossy());
+            let (spindle, file) = (typed::spindle(devices), typed::quoted(&file));
+            let overwrite = if args.overwrite { " --overwrite" } else { "" };
+            format!("{spindle} lvm dump {volume} {file}{overwrite} --force")
+        })
+    })?;
     if disks.lies_under(&args.file) {
         let file = args.file.display();
         return Err(Failure::usage(format!("{file} is one of the devices: name another file")));

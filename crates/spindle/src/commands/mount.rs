@@ -13,7 +13,7 @@
 //! one holds a pool, others may have it mount more, and it ends when all is unmounted.
 
 use super::carried::carry_out;
-use super::elsewhere::no_dataset;
+use super::elsewhere::{no_dataset, with_what_takes_force};
 use super::mount_option::MountOption;
 use super::zfs::source::ViewArgs;
 use crate::events::events;
@@ -92,10 +92,11 @@ pub fn run(args: &MountArgs, devices: &[PathBuf]) -> Result<(), Failure> {
         false => run_read_only(args, &place),
     };
     done.map_err(|failure| {
-        let disks = Disks::open(&Events::unheard(), devices).ok();
-        let instead = disks
-            .and_then(|disks| no_dataset(&args.dataset, "mounted", for_writing, &disks, devices));
-        instead.map_or(failure, Failure::failed)
+        let Ok(disks) = Disks::open(&Events::unheard(), devices) else { return failure };
+        match no_dataset(&args.dataset, "mounted", for_writing, &disks, devices) {
+            Some(instead) => Failure::failed(instead),
+            None => with_what_takes_force(failure, &disks, devices),
+        }
     })
 }
 

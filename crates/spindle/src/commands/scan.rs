@@ -14,25 +14,31 @@
 //! Sets, groups of several devices and pools of several devices stand at the margin; what lies on one thing alone stands below
 //! it. Devices that are part of something are shown there, all others at the end. Nothing is written.
 //!
+//! A set that can only be put together by force is looked into with `--force`, and the commands to type next say `--force` too.
+//!
+//! * [`seen`]: what was found. [`json`]: the same as JSON.
+//!
 //! Exit status: 1 where something may not be read, or all that is there can't be looked at; 0 also where nothing is found.
 
-use super::typed::{self, quoted};
-use super::zpool::{Standing, standing};
+mod json;
+mod seen;
+
+use self::seen::{PoolSeen, Scan, described, leaves, serve, single};
+use super::zpool::Standing;
 use crate::events::{events, refuse_denied};
 use crate::output::{Failure, print, print_json, say};
 use crate::printable;
 use attach::disks::Disks;
 use attach::pools::Pools;
 use attach::pools::running::protocol::Holder;
-use attach::survey::{GroupSeen, Holds, Place, SetSeen, Survey};
+use attach::survey::{GroupSeen, Holds, Place, SetSeen};
+use attach::typed::quoted;
 use clap::Args;
-use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
 use zfs::health::{Cause, Health, VdevHealth};
-use zfs::spa::{FoundPool, OpenOptions, PoolState};
+use zfs::spa::{OpenOptions, PoolState};
 use zfs_format::vdev::VdevKind;
 
 // What `scan` takes.
@@ -40,6 +46,10 @@ use zfs_format::vdev::VdevKind;
 pub struct ScanArgs {
     /// Files, block devices, or folders of them; beside those of -d
     paths: Vec<PathBuf>,
+    /// Look into RAID sets too that can only be put together by force: of members that failed the freshest are taken back, and
+    /// what was written last may be lost or torn. Nothing is written
+    #[arg(short, long)]
+    force: bool,
     /// As JSON
     #[arg(short, long)]
     json: bool,
@@ -47,8 +57,8 @@ pub struct ScanArgs {
 
 impl ScanArgs {
     /// Of a call that names nothing but where to look.
-    pub fn of(paths: Vec<PathBuf>, json: bool) -> ScanArgs {
-        ScanArgs { paths, json }
+    pub fn of(paths: Vec<PathBuf>, force: bool, json: bool) -> ScanArgs {
+        ScanArgs { paths, force, json }
     }
 }
 
@@ -58,34 +68,19 @@ impl ScanArgs {
 /// With the line to print.
 pub fn run(args: &ScanArgs, devices: &[PathBuf]) -> Result<(), Failure> {
     let named = [devices, &args.paths[..]].concat();
-    let disks = Disks::open(&events(), &named)?;
+    let disks = Disks::open_by_force(&events(), &named, args.force)?;
     let pools = Pools::over(disks, OpenOptions::default());
-    let scan = Scan {
-        survey: Survey::of(&pools),
-        command: typed::spindle(&named),
-        // A pool that was destroyed is shown where nothing else has its devices.
-        pools: pools
-            .found
-            .iter()
-            .map(|found| (Rc::clone(found), standing(&pools, found)))
-            .collect(),
-    };
+    let scan = Scan::of(&pools, &named);
     let disks = pools.disks();
-    let reasons: BTreeSet<&str> = disks.refused().map(|(_, why)| why).collect();
-    let complaints = disks.complaints.iter().filter(|text| !reasons.contains(text.as_str()));
-    complaints.for_each(|text| say(&format!("note: {text}")));
+    // Why a set can't be opened is told where it is shown.
+    let is_other = |text: &&String| !disks.refused().any(|set| text.starts_with(&set.why));
+    disks.complaints.iter().filter(is_other).for_each(|text| say(&format!("note: {text}")));
     pools.tell_elsewhere();
     match args.json {
         true => print_json(&format!("{:#}\n", scan.as_json()))?,
         false => print(&scan.as_text(&disks.searched()))?,
     }
     refuse_denied(disks.context())
-}
-
-struct Scan {
-    survey: Survey,
-    pools: Vec<(Rc<FoundPool>, Standing)>,
-    command: String,
 }
 
 /// Lines with an indentation.
@@ -120,8 +115,8 @@ impl Scan {
             self.group(&mut out, 0, group);
             out.line(0, "");
         }
-        for (found, standing) in self.pools.iter().filter(|pool| !is_alone(pool)) {
-            self.pool(&mut out, 0, found, standing);
+        for pool in self.pools.iter().filter(|pool| !pool.is_alone()) {
+            self.pool(&mut out, 0, pool);
             out.line(0, "");
         }
         let others: Vec<&Place> =
@@ -156,11 +151,12 @@ impl Scan {
     }
 
     /// The pool of this name that lies on this device alone.
-    fn single_pool(&self, device: &str, name: &str) -> Option<&(Rc<FoundPool>, Standing)> {
-        let lies_there = |found: &FoundPool| {
-            found.members.values().all(|member| *member.device.name() == *device)
+    fn single_pool(&self, device: &str, name: &str) -> Option<&PoolSeen> {
+        let lies_there = |pool: &PoolSeen| {
+            pool.found.members.values().all(|member| *member.device.name() == *device)
         };
-        self.pools.iter().find(|pool| pool.0.name == name && is_alone(pool) && lies_there(&pool.0))
+        let mut pools = self.pools.iter();
+        pools.find(|pool| pool.found.name == name && pool.is_alone() && lies_there(pool))
     }
 
     fn single_group(&self, name: &str) -> Option<&GroupSeen> {
@@ -180,6 +176,7 @@ impl Scan {
         let size = set.place.as_ref().map_or(String::new(), |place| format!(", {}", place.size));
         let (whole, all) = (set.whole(), set.slots.len());
         let mut state = match set.is_whole() {
+            _ if set.by_force => format!("put together by force: {whole} of {all} members"),
             true => format!("whole, {}", counted(all, "member")),
             false if set.place.is_ok() => format!("degraded: {whole} of {all} members"),
             false => "can't be opened".to_owned(),
@@ -193,8 +190,15 @@ impl Scan {
         out.line(0, &format!("RAID set {}: {}{size}, {state}", shown(&set.name), set.level));
         for (number, slot) in set.slots.iter().enumerate() {
             let who = match &slot.device {
-                Some(device) if slot.rebuilding => format!("{} (not rebuilt yet)", shown(device)),
-                Some(device) => shown(device),
+                Some(device) => match slot.behind {
+                    Some(events) => {
+                        let behind =
+                            counted(usize::try_from(events).unwrap_or(usize::MAX), "event");
+                        format!("{} (taken back, {behind} behind)", shown(device))
+                    }
+                    None if slot.rebuilding => format!("{} (not rebuilt yet)", shown(device)),
+                    None => shown(device),
+                },
                 None => "missing".to_owned(),
             };
             out.line(1, &format!("slot {number}  {who}"));
@@ -209,12 +213,11 @@ impl Scan {
             Ok(place) => self.content(out, 1, place),
             Err(why) => {
                 out.line(1, &printable::line(why));
-                let name = quoted(&set.name);
-                let command = match why.contains("--force") {
-                    true => format!("md assemble {name} --readonly --force     # writes nothing"),
-                    false => "md examine     # what each device says of itself".to_owned(),
+                let command = match set.force_helps {
+                    true => "scan --force     # looks into it all the same, and writes nothing",
+                    false => "md examine     # what each device says of itself",
                 };
-                self.next(out, 1, &command);
+                self.next(out, 1, command);
             }
         }
     }
@@ -271,10 +274,9 @@ impl Scan {
             match volume {
                 Ok(place) => self.place(out, depth + 1, place),
                 Err((name, why)) => {
-                    out.line(
-                        depth + 1,
-                        &format!("{}  can't be opened: {}", shown(name), printable::line(why)),
-                    );
+                    let text =
+                        format!("{}  can't be opened: {}", shown(name), printable::line(why));
+                    out.line(depth + 1, &text);
                 }
             }
         }
@@ -350,19 +352,18 @@ impl Scan {
                 }
             }
             Holds::PoolDevice(name) => {
-                let alone =
-                    |pool: &&(Rc<FoundPool>, Standing)| pool.0.name == *name && is_alone(pool);
-                if let Some((found, standing)) = self.pools.iter().find(alone) {
-                    self.pool(out, depth, found, standing);
+                let alone = |pool: &&PoolSeen| pool.found.name == *name && pool.is_alone();
+                if let Some(pool) = self.pools.iter().find(alone) {
+                    self.pool(out, depth, pool);
                 }
             }
             Holds::Content(content)
                 if content.kind.is_file_system() || content.kind.is_encrypted() =>
             {
-                self.next(out, depth, &serve(&place.name));
+                self.next(out, depth, &serve(place));
             }
             Holds::Unknown if !Path::new(&place.name).exists() => {
-                self.next(out, depth, &serve(&place.name));
+                self.next(out, depth, &serve(place));
             }
             _ => {}
         }
@@ -371,7 +372,17 @@ impl Scan {
         }
     }
 
-    fn pool(&self, out: &mut Lines, depth: usize, found: &FoundPool, standing: &Standing) {
+    /// Pools are opened on what was put together by force once that is served.
+    fn next_of_forced(&self, out: &mut Lines, depth: usize, sets: &[String], pool: &str) {
+        for set in sets {
+            let set = quoted(set);
+            self.next(out, depth, &format!("serve --volume {set} --readonly --force"));
+            out.line(depth, &format!("then: spindle -d nbd://127.0.0.1/{set} zfs list -r {pool}"));
+        }
+    }
+
+    fn pool(&self, out: &mut Lines, depth: usize, pool: &PoolSeen) {
+        let PoolSeen { found, standing, forced } = pool;
         let how = match (found.state, &standing.holder) {
             (_, Some(Holder { process, what })) => {
                 format!(", held by process {process} ({})", shown(what))
@@ -389,148 +400,17 @@ impl Scan {
         for lack in &lacking {
             out.line(depth + 1, &printable::line(lack));
         }
-        let same = self.pools.iter().filter(|(other, _)| other.name == found.name).count();
+        let same = self.pools.iter().filter(|other| other.found.name == found.name).count();
         let name = if same > 1 { found.guid.to_string() } else { quoted(&found.name) };
         match (found.state, standing.health.health) {
             (PoolState::Destroyed, _) => self.next(out, depth + 1, "zpool import -D"),
+            _ if !forced.is_empty() => self.next_of_forced(out, depth + 1, forced, &name),
             _ if standing.is_readable() => {
                 self.next(out, depth + 1, &format!("zfs list -r {name}"))
             }
             _ => self.next(out, depth + 1, "zpool import     # says more"),
         }
     }
-
-    fn as_json(&self) -> Value {
-        let sets: Vec<Value> = self.survey.sets.iter().map(|set| self.set_json(set)).collect();
-        let groups: Vec<Value> =
-            self.survey.groups.iter().map(|one| self.group_json(one)).collect();
-        let pools = self.pools.iter().map(|(found, standing)| {
-            json!({
-                "name": found.name, "guid": found.guid.to_string(),
-                "state": standing.health.health.name(), "opens": standing.is_open,
-                "exported": found.state == PoolState::Exported,
-                "destroyed": found.state == PoolState::Destroyed,
-                "held_by": standing.holder.as_ref().map(|holder| holder.process),
-                "devices": standing.devices.values().collect::<Vec<_>>(),
-                "lacking": standing.lacking(found),
-                "next": standing.is_readable().then(|| format!("{} zfs list -r {}", self.command, quoted(&found.name))),
-            })
-        });
-        let devices: Vec<Value> =
-            self.survey.devices.iter().map(|one| self.place_json(one)).collect();
-        json!({ "devices": devices, "sets": sets, "groups": groups, "pools": pools.collect::<Vec<_>>() })
-    }
-
-    fn set_json(&self, set: &SetSeen) -> Value {
-        let slots = set.slots.iter().enumerate().map(|(number, slot)| {
-            json!({ "slot": number, "device": slot.device, "rebuilding": slot.rebuilding })
-        });
-        let beside =
-            set.beside.iter().map(|(device, what)| json!({ "device": device, "what": what }));
-        let mut value = json!({
-            "name": set.name, "uuid": set.uuid, "level": set.level,
-            "slots": slots.collect::<Vec<_>>(), "beside": beside.collect::<Vec<_>>(),
-            "whole": set.is_whole(), "clean": !set.unclean, "reshaping": set.reshaping,
-        });
-        match &set.place {
-            Ok(place) => value["volume"] = self.place_json(place),
-            Err(why) => value["refused"] = why.as_str().into(),
-        }
-        value
-    }
-
-    fn group_json(&self, group: &GroupSeen) -> Value {
-        let physical =
-            group.physical.iter().map(|(device, id)| json!({ "device": device, "uuid": id }));
-        let logical = group.logical.iter().map(|one| match one {
-            Ok(place) => self.place_json(place),
-            Err((name, why)) => json!({ "name": name, "refused": why }),
-        });
-        json!({
-            "name": group.name, "uuid": group.uuid, "bytes": group.size.bytes(), "free_bytes": group.free.bytes(),
-            "physical": physical.collect::<Vec<_>>(), "logical": logical.collect::<Vec<_>>(),
-        })
-    }
-
-    fn place_json(&self, place: &Place) -> Value {
-        let mut holds = Map::new();
-        let mut is = |kind: &str, of: Option<(&str, Value)>| {
-            holds.insert("kind".to_owned(), kind.into());
-            holds.extend(of.map(|(key, value)| (key.to_owned(), value)));
-        };
-        let mut next = None;
-        match &place.holds {
-            Holds::Member(set) => is("md", Some(("set", set.as_str().into()))),
-            Holds::PoolDevice(pool) => is("zfs", Some(("pool", pool.as_str().into()))),
-            Holds::PoolSpare => is("zfs", None),
-            Holds::Physical(group) => is("lvm", Some(("group", group.as_str().into()))),
-            Holds::Partitions(form) => is("partitions", Some(("table", (*form).into()))),
-            Holds::Content(content) => {
-                is(content.kind.name(), Some(("label", json!(content.label))));
-                holds.insert("id".to_owned(), json!(content.id));
-                holds.insert("bytes".to_owned(), json!(content.size.map(|size| size.bytes())));
-                holds.insert("clean".to_owned(), json!(!content.unclean));
-                let has_more = content.kind.is_file_system() || content.kind.is_encrypted();
-                next = has_more.then(|| format!("{} {}", self.command, serve(&place.name)));
-            }
-            Holds::Signature(what) => is("other", Some(("what", what.as_str().into()))),
-            Holds::Unknown => is("unknown", None),
-            Holds::Nothing => is("nothing", None),
-            Holds::Unreadable(why) => is("unreadable", Some(("why", why.as_str().into()))),
-        }
-        let parts: Vec<Value> = place.parts.iter().map(|part| self.place_json(part)).collect();
-        let mut value = json!({ "name": place.name, "bytes": place.size.bytes(), "holds": holds, "next": next });
-        if !parts.is_empty() {
-            value["partitions"] = parts.into();
-        }
-        value
-    }
-}
-
-/// How many devices a vdev has.
-fn leaves(node: &VdevHealth) -> usize {
-    match node.vdev.is_leaf() && node.children.is_empty() {
-        true => 1,
-        false => node.children.iter().map(leaves).sum(),
-    }
-}
-
-/// Whether a pool has one device, which is there.
-fn is_alone((found, standing): &(Rc<FoundPool>, Standing)) -> bool {
-    found.members.len() == 1 && found.tops_expected <= 1 && leaves(&standing.health) == 1
-}
-
-/// The one device of a group; nothing where it has several, or its one is missing.
-fn single(group: &GroupSeen) -> Option<&str> {
-    match &group.physical[..] {
-        [(Some(device), _)] => Some(device),
-        _ => None,
-    }
-}
-
-fn serve(name: &str) -> String {
-    format!("serve --volume {} --readonly", quoted(name))
-}
-
-/// A file system in words: `ext4 "home", 1 GiB of 2 GiB, not unmounted cleanly`.
-fn described(content: &volume::content::Content, place: &Place) -> String {
-    let mut text = content.kind.name().to_owned();
-    if let Some(label) = &content.label {
-        let _ = write!(text, " \"{}\"", shown(label));
-    }
-    match content.size {
-        Some(size) if size > place.size => {
-            let _ = write!(text, ", goes up to {size}: was what it lies on cut short?");
-        }
-        _ => {}
-    }
-    if let Some(devices) = content.devices.filter(|devices| *devices > 1) {
-        let _ = write!(text, ", one of its {devices} devices");
-    }
-    if content.unclean {
-        text += ", not unmounted cleanly";
-    }
-    text
 }
 
 /// The vdevs of a pool, each with how it is.
@@ -547,7 +427,7 @@ fn vdev(out: &mut Lines, depth: usize, node: &VdevHealth, standing: &Standing) {
     let cause = match node.cause {
         Some(cause @ (Cause::Errors | Cause::External)) => format!(", {}", cause.text()),
         _ if node.vdev.is_leaf() && node.health == Health::Unavailable => ", missing".to_owned(),
-        _ => String::new(),
+        _ => standing.stale.note(node).map_or(String::new(), |note| format!(", {note}")),
     };
     let name = standing.name_of(node);
     out.line(depth, &format!("{name}  {}{cause}", node.health.name()));

@@ -20,7 +20,7 @@
 //! name = "data"
 //! volume = "vg0/data"     # or a RAID set, SET:N or DEVICE:N for a partition, or a ZFS volume
 //! run = true              # also with fewer members than its RAID sets had
-//! force = true            # also where its ZFS pool was not exported
+//! force = true            # also where its ZFS pool was not exported; with readonly, also RAID sets that take force
 //!
 //! [[mount]]
 //! dataset = "tank/home"   # with all that is below it
@@ -61,6 +61,7 @@ use crate::signals::told_by_signals;
 use attach::pools::Queue;
 use attach::serve::apart::EXECUTORS_MAX;
 use attach::serve::{self, Commands, ExportSettings, MountSettings, Plan};
+use attach::typed;
 use clap::Args;
 use export::nbd::CLIENT_MEMORY;
 use export::tls::{Certificates, ClientCertificates, Tls, TlsMode};
@@ -97,8 +98,9 @@ pub struct ServeCommand {
     /// Start RAID sets below the volume too that lack members they had when they were used last
     #[arg(short = 'R', long, requires = "volume", conflicts_with = "readonly")]
     run: bool,
-    /// Write to a ZFS volume though its pool was not exported, and another host may have it in use
-    #[arg(short, long, requires = "volume", conflicts_with = "readonly")]
+    /// With --readonly: read RAID sets below the volume too that can only be put together by force; what was written last may be
+    /// lost or torn. Without: write to a ZFS volume though its pool was not exported, and another host may have it in use
+    #[arg(short, long, requires = "volume")]
     force: bool,
     /// The export's name, by default the volume's as it was given; clients that name none get it too
     #[arg(long, conflicts_with = "config")]
@@ -165,6 +167,13 @@ enum Clients {
 /// With the line to print.
 pub fn run(command: ServeCommand, devices: &[PathBuf]) -> Result<(), Failure> {
     let (view, pools) = (command.view.clone(), command.pools);
+    let by_force = match &command.volume {
+        Some(volume) => {
+            let (spindle, volume) = (typed::spindle(devices), typed::quoted(volume));
+            format!("{spindle} serve --volume {volume} --readonly --force")
+        }
+        None => "readonly = true and force = true for it in the configuration".to_owned(),
+    };
     let is_one_shot = command.config.is_none();
     let configuration = match command {
         ServeCommand { config: Some(path), .. } => {
@@ -219,7 +228,8 @@ pub fn run(command: ServeCommand, devices: &[PathBuf]) -> Result<(), Failure> {
         what: "spindle serve",
     };
     let commands = Commands { queue: Queue::default(), carry_out: &carry_out };
-    serve::run(&events(), plan, told_by_signals, |_| Ok(()), commands)
+    let served = serve::run(&events(), plan, told_by_signals, |_| Ok(()), commands);
+    served.map_err(|failure: Failure| failure.or_by_force(|| by_force))
 }
 
 fn memory<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<ByteCount>, D::Error> {

@@ -22,7 +22,7 @@ use clap::Subcommand;
 pub enum WorkloadCommand {
     /// filebench: a workload file (.f) or personality, as it is
     Filebench(filebench::FilebenchArgs),
-    /// fio: the jobs of a job file
+    /// fio: job files, and jobs by its own options
     Fio(fio::FioArgs),
     /// bonnie++: write, rewrite, read, seek, and create, stat and delete files
     Bonnie(bonnie::BonnieArgs),

@@ -62,3 +62,139 @@ fn what_is_refused_is_named_with_its_place() {
     }
     assert!(!dir.path().join("a.0.0").exists(), "nothing was begun");
 }
+
+/// fio's command line, without a job file of ours.
+fn line(dir: &Path, words: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_spindle"));
+    command.args(["lab", "fio"]).args(words).current_dir(dir);
+    command.output().expect("the program starts")
+}
+
+#[track_caller]
+fn told(dir: &Path, words: &[&str]) -> serde_json::Value {
+    let output = line(dir, &[words, &["--output-format=json"]].concat());
+    assert!(output.status.success(), "{words:?}: {}", text(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+/// What could break: an option that goes to another job or to nobody, an option of ours that is taken for one of fio's, a job file
+/// that is passed over.
+#[test]
+fn jobs_are_given_by_options_as_to_fio() {
+    let dir = tempfile::tempdir().expect("a directory");
+    std::fs::create_dir(dir.path().join("t")).expect("made");
+    let words = [
+        "--bs=8k",
+        "--directory",
+        "t",
+        "--repeats=1",
+        "--name=w",
+        "-rw=randwrite",
+        "--iodepth=16",
+        "--ioengine=libaio",
+        "--size",
+        "1m",
+        "--seed",
+        "5",
+        "--norandommap",
+        "--name=r",
+        "--stonewall",
+        "--rw=read",
+        "--bs=4k",
+        "--size=512k",
+        "--filename=w.0.0",
+    ];
+    let json = told(dir.path(), &words);
+    let jobs = json["jobs"].as_array().expect("jobs");
+    assert_eq!(jobs.len(), 2);
+    assert_eq!((&jobs[0]["jobname"], &jobs[1]["jobname"]), (&"w".into(), &"r".into()));
+    assert_eq!(jobs[0]["write"]["total_ios"], 128);
+    assert_eq!(jobs[1]["read"]["total_ios"], 128);
+    assert_eq!(json["global options"]["bs"], "8k");
+    assert_eq!(jobs[0]["job options"]["iodepth"], "16");
+    assert_eq!(std::fs::metadata(dir.path().join("t/w.0.0")).expect("there").len(), 1 << 20);
+
+    // A job file beside them: its jobs come after, and begin with what holds for all.
+    std::fs::write(dir.path().join("j.fio"), "[f]\nrw=write\nsize=64k\n").expect("written");
+    let words = ["j.fio", "--directory=t", "--bs=16k", "--name=c", "--rw=write", "--size=32k"];
+    let json = told(dir.path(), &words);
+    assert_eq!(
+        (&json["jobs"][0]["jobname"], &json["jobs"][1]["jobname"]),
+        (&"c".into(), &"f".into())
+    );
+    assert_eq!(json["jobs"][1]["write"]["total_ios"], 4);
+    let only = told(dir.path(), &[&words[..], &["--section=f"]].concat());
+    assert_eq!(only["jobs"].as_array().map(Vec::len), Some(1));
+
+    // Time counts, and a report has the job as a file.
+    let began = std::time::Instant::now();
+    let words = [
+        "--name=x",
+        "--rw=randread",
+        "--bs=4k",
+        "--size=256k",
+        "--runtime=1",
+        "--time_based",
+        "--eta=never",
+    ];
+    let output = line(dir.path(), &[&words[..], &["--minimal", "--out", "report"]].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(began.elapsed() >= std::time::Duration::from_secs(1));
+    assert!(text(&output.stdout).starts_with("3;fio-"), "{}", text(&output.stdout));
+    let report = std::fs::read_to_string(dir.path().join("report/results.json")).expect("there");
+    assert!(
+        report.contains("[x]\\nrw=randread\\nbs=4k\\nsize=256k\\nruntime=1\\ntime_based\\n"),
+        "{report}"
+    );
+}
+
+#[test]
+fn what_a_command_line_says_wrongly_is_named() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let job = ["--name=a", "--rw=read"];
+    for (words, said) in [
+        (&["--iodpeth=4"][..], "command line: unknown option iodpeth; did you mean iodepth?"),
+        (&["--repeets=4"], "command line: unknown option repeets; did you mean repeats?"),
+        (&["--elephants"], "command line: unknown option elephants"),
+        (&["--cpus_allowed=1"], "command line: option cpus_allowed is not supported"),
+        (&["--ioengine=rdma"], "command line: ioengine=rdma is not supported"),
+        (&["--direct", "--size=1m"], "command line: --direct needs a value: --direct=VALUE"),
+        (&["--bs=4q"], "command line: bs=4q: write a size"),
+        (&["nope.fio"], "nope.fio: No such file"),
+    ] {
+        let output = line(dir.path(), &[&job, words].concat());
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {error}");
+        assert!(error.lines().count() == 1 && error.contains(said), "{words:?}: {error}");
+    }
+    let output = line(dir.path(), &["--rw=read", "--size=1m"]);
+    assert!(text(&output.stderr).contains("begin a job with --name=NAME"), "{output:?}");
+    assert_eq!(line(dir.path(), &[]).status.code(), Some(2));
+    assert_eq!(std::fs::read_dir(dir.path()).expect("a folder").count(), 0, "nothing was begun");
+}
+
+/// What could break: what is written, or lies beside what is read, counts as read.
+#[test]
+fn a_note_of_the_cache_counts_what_is_read() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let fits = "that are read fit into";
+    let write = ["--name=w", "--rw=write", "--bs=64k", "--size=8m", "--filename=f"];
+    let output = line(dir.path(), &write);
+    assert!(output.status.success() && !text(&output.stderr).contains(fits), "{output:?}");
+    let read = [
+        "--name=w",
+        "--rw=write",
+        "--bs=64k",
+        "--size=8m",
+        "--filename=g",
+        "--name=r",
+        "--rw=read",
+        "--bs=64k",
+        "--offset=1m",
+        "--size=2m",
+        "--filename=f",
+    ];
+    let output = line(dir.path(), &read);
+    let told = text(&output.stderr);
+    assert!(output.status.success() && told.contains("the 2 MiB that are read fit into"), "{told}");
+}

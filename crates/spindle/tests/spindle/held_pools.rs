@@ -13,8 +13,11 @@ use std::fs;
 use std::io::{Read, Write};
 use std::path::Path;
 use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 const DISK_BYTES: u64 = 128 << 20;
+/// Longer than a change of a file takes, and shorter than anybody is waited for who does not answer.
+const CHANGE_MAX: Duration = Duration::from_secs(3);
 
 /// A folder with disks, a place to mount on, and a pool on two of them.
 fn folder(create: &[&str]) -> tempfile::TempDir {
@@ -135,6 +138,32 @@ fn files_are_copied_into_a_mounted_dataset_by_who_has_them() {
     }
     holder.stop();
     assert_eq!(done(at, &["zfs", "cat", "tank/home:letter"]), "another");
+    judge(at, "tank");
+}
+
+/// What could break: who holds a pool asks itself to commit it, and waits for an answer until it gives up.
+#[test]
+fn projects_are_told_by_who_holds_the_pool_without_waiting_for_itself() {
+    let folder = folder(&["zpool", "create"]);
+    let at = folder.path();
+    let holder = Holder::start(at, "pools = [\"tank\"]\n");
+    fs::write(at.join("letter"), b"dear").expect("a file");
+    done(at, &["zfs", "cp", "letter", "tank:letter"]);
+    // Some of all may be as slow as that where the host is busy.
+    let changed = |(number, more): (u32, &[&str])| {
+        let number = number.to_string();
+        let began = Instant::now();
+        done(at, &[&["zfs", "project", "-p", &number][..], more, &["tank:letter"]].concat());
+        let took = began.elapsed();
+        let told = done(at, &["zfs", "project", "tank:letter"]);
+        assert_eq!(told, format!("    {number} - tank:/letter\n"));
+        took
+    };
+    for more in [&[][..], &["--replay-view"]] {
+        let quickest = (7..10).map(|number| changed((number, more))).min().expect("some");
+        assert!(quickest < CHANGE_MAX, "{more:?}: {quickest:?}");
+    }
+    holder.stop();
     judge(at, "tank");
 }
 

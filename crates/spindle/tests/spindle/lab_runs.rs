@@ -536,21 +536,6 @@ fn a_tool_that_is_interrupted_tells_of_the_repeats_that_are_done() {
 }
 
 #[test]
-fn fios_options_are_answered_with_the_file_that_says_the_same() {
-    let dir = tempfile::tempdir().expect("a folder");
-    let line =
-        refused(dir.path(), &["lab", "fio", "--name=r", "--rw=randread", "--bs=4k", "--size=1m"]);
-    assert!(line.contains("printf '[r]\\nrw=randread\\nbs=4k\\nsize=1m\\n' > job.fio"), "{line}");
-    // What stands before the first job holds for all, and a blank may stand for the `=`.
-    let options = ["--rw", "randread", "--bs=4k", "--dir", "t", "--name=j", "--filename=f"];
-    let line = refused(dir.path(), &[&["lab", "fio"][..], &options].concat());
-    let file = "printf '[global]\\nrw=randread\\nbs=4k\\n[j]\\nfilename=f\\n' > job.fio";
-    assert!(line.contains(file) && line.contains("job.fio --dir t"), "{line}");
-    let line = refused(dir.path(), &["lab", "fio", "a.fio", "--runtime=1"]);
-    assert!(line.contains("put runtime=… into a.fio"), "{line}");
-}
-
-#[test]
 fn a_whole_result_is_not_replaced_by_less_or_by_other_settings() {
     let dir = place(str::to_owned);
     let run = ["lab", "run", "s.toml", "--out", "out"];

@@ -77,6 +77,17 @@ fn a_leaf_that_came_back_stale_is_told_and_its_missing_copies_are_counted() {
         let noted: Vec<&str> = noted.collect();
         assert!(noted.len() == 1 && noted[0].trim().starts_with("b "), "{status}");
     }
+    // `scan` says it in the same words.
+    let status = done(at, &["zpool", "status", "w"]);
+    let words = status.find("lacks data of groups ").map(|start| &status[start..]);
+    let words = words.and_then(|words| words.lines().next()).expect("it is told");
+    let scanned = done(at, &["scan"]);
+    let stale = scanned.lines().filter(|line| line.contains("lacks data of groups "));
+    let stale: Vec<&str> = stale.map(str::trim).collect();
+    assert_eq!(stale, [format!("disks/b  ONLINE, {words}")], "{scanned}");
+    let pools = &json(at, &["scan", "-j"])["pools"];
+    assert_eq!(pools[0]["stale"][0]["device"], "disks/b", "{pools}");
+    assert!(pools[0]["stale"][0]["lacks_groups"][0]["first"].as_u64() > Some(0), "{pools}");
     let status = json(at, &["zpool", "status", "-j", "--json-int", "-x"]);
     let text = status.to_string();
     assert_eq!(text.matches("lacks_groups").count(), 1, "{text}");

@@ -409,7 +409,11 @@ fn a_set_that_can_not_be_opened_at_all_says_why_and_what_opens_it() {
         let line = refusal(dir, &["-d", "disks", "serve", "--volume", name, "--run"]);
         assert!(line.contains("was not stopped cleanly and lacks 1 of its members"), "{line}");
         assert!(line.contains("--force of spindle md assemble"), "{line}");
+        let next = format!("; next: spindle -d disks serve --volume {name} --readonly --force");
+        assert!(line.ends_with(&next), "{line}");
     }
+    let read = ["-d", "disks", "serve", "--volume", "vg/data", "--readonly", "--force"];
+    start(dir, &[&read[..], &["--nbd", "unix:s"]].concat()).stop();
     done(dir, &["-d", "disks", "md", "assemble", "--force", "r"]);
     start(dir, &serve).stop();
 }

@@ -9,7 +9,7 @@
 //! As with mdadm a set that had more members when it was used last is not started without `--run`. Where too few are
 //! left, `--force` takes back the freshest of those that failed. What is told is how the set stands when all was done.
 
-use crate::commands::typed;
+use super::words::by_force;
 use crate::events::context;
 use crate::output::{Failure, print, say};
 use ::md::assemble::{Choice, OpenOptions};
@@ -22,6 +22,7 @@ use attach::sets::missing::refuse_lacking;
 use attach::sets::running::client;
 use attach::sets::running::protocol::State;
 use attach::sets::{name, reading, sources};
+use attach::typed;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -91,7 +92,13 @@ pub fn run(args: AssembleArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     let (mut failed, mut values) = (None, Vec::new());
     for choice in choices {
         let choice = choice.map_err(Failure::from);
-        match choice.and_then(|choice| assemble(&runtime, choice, &args, paths)) {
+        let assembled = choice.and_then(|choice| {
+            let name = args.array.clone().unwrap_or_else(|| name::shown(&choice));
+            assemble(&runtime, choice, &args, paths).map_err(|failure| {
+                failure.or_by_force(|| by_force(paths, "assemble", &name, " --readonly"))
+            })
+        });
+        match assembled {
             Ok((text, _)) if !args.json => print(&text)?,
             Ok((_, value)) => values.push(value),
             // The last one is told by whoever called.

@@ -4,7 +4,7 @@
 //! interrupted is shown as one that is under way. Devices that are left out do not count; standard error
 //! names them. Of a set that is served its server tells who its members are, which failed, and how far it is. Source of the form: mdadm 4.2, `Detail.c`.
 
-use super::words;
+use super::words::{self, by_force};
 use crate::commands::clock::ctime;
 use crate::events::context;
 use crate::output::{Failure, print, say};
@@ -65,10 +65,12 @@ pub fn run(args: DetailArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     // A set that can't be opened has no size, and is shown without one.
     let opened =
         runtime.finish(async move { OpenArray::open(&rt, "array", opened, options).await });
-    let size = match &opened {
+    let size = match opened {
         Ok(array) => Some(array.geometry().capacity.bytes()),
         Err(error) => {
-            say(&format!("spindle: it can't be opened: {error}"));
+            let failure =
+                Failure::from(error).or_by_force(|| by_force(paths, "detail", &args.array, ""));
+            say(&format!("spindle: it can't be opened: {}", failure.message));
             None
         }
     };

@@ -8,10 +8,12 @@ mod sink;
 pub use sink::Sink;
 
 use super::assemble::OpeningArgs;
+use super::words::by_force;
 use crate::events::context;
 use crate::output::{Failure, say};
 use attach::Context;
 use attach::sets::{reading, sources};
+use attach::typed;
 use clap::Args;
 use host::identity::overlap;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -47,6 +49,16 @@ pub struct DumpArgs {
 /// # Errors
 /// With the line to print.
 pub fn run(args: DumpArgs, paths: &[PathBuf]) -> Result<(), Failure> {
+    dump(&args, paths).map_err(|failure| {
+        failure.or_by_force(|| {
+            let file = typed::quoted(&args.file.to_string_lossy());
+            let overwrite = if args.overwrite { " --overwrite" } else { "" };
+            by_force(paths, "dump", &args.array, &format!(" {file}{overwrite}"))
+        })
+    })
+}
+
+fn dump(args: &DumpArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     let runtime = context()?;
     let choice = sources::choice(&runtime, paths, &args.array)?;
     let taking_part = choice.slots.iter().flatten().chain(&choice.spares).chain(&choice.journal);

@@ -8,7 +8,6 @@
 use super::{logs, words};
 use crate::commands::clock::ctime;
 use crate::commands::elsewhere::say_others_than_sets;
-use crate::commands::typed;
 use crate::events::{context, refuse_denied};
 use crate::output::{Failure, print, say};
 use ::md::assemble::{self, AssembleError, Choice, Damaged, Found, Superblock};
@@ -20,7 +19,7 @@ use ::md::superblock::v090::{Descriptor, SuperblockV090};
 use ::md::superblock::{Features, Role};
 use attach::paths::expand;
 use attach::sets::{missing, name as names, sources};
-use attach::{Context, Event};
+use attach::{Context, Event, typed};
 use clap::Args;
 use rt::DeviceRef;
 use serde_json::{Value, json};

@@ -8,6 +8,7 @@
 //! ends the server.
 
 use super::assemble::OpeningArgs;
+use super::words::by_force;
 use crate::events::context;
 use crate::output::{Failure, print};
 use ::md::SyncPriority;
@@ -64,6 +65,15 @@ pub struct StopArgs {
 /// # Errors
 /// With the line to print; also where something differs.
 pub fn check(args: &CheckArgs, paths: &[PathBuf]) -> Result<(), Failure> {
+    check_set(args, paths).map_err(|failure| looked_at(failure, paths, &args.array))
+}
+
+/// What needs force is looked at first.
+fn looked_at(failure: Failure, paths: &[PathBuf], array: &str) -> Failure {
+    failure.or_by_force(|| by_force(paths, "assemble", array, " --readonly"))
+}
+
+fn check_set(args: &CheckArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     let runtime = context()?;
     let choice = sources::choice(&runtime, paths, &args.array)?;
     if let Some(findings) = client::ask(&runtime, &choice, Ask::Check)? {
@@ -116,6 +126,10 @@ fn tell(findings: &Findings, verdict: &str) -> Result<(), Failure> {
 /// # Errors
 /// With the line to print.
 pub fn repair(args: &RepairArgs, paths: &[PathBuf]) -> Result<(), Failure> {
+    repair_set(args, paths).map_err(|failure| looked_at(failure, paths, &args.array))
+}
+
+fn repair_set(args: &RepairArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     let runtime = context()?;
     let choice = sources::choice(&runtime, paths, &args.array)?;
     if let Some(findings) = client::ask(&runtime, &choice, Ask::Repair)? {

@@ -5,6 +5,7 @@
 //! with `assemble`, a set that had more members when it was used last is not started without `--run`.
 
 use super::assemble::OpeningArgs;
+use super::words::by_force;
 use crate::events::context;
 use crate::output::Failure;
 use crate::signals::told_by_signals;
@@ -48,6 +49,11 @@ pub struct ServeArgs {
 /// # Errors
 /// With the line to print.
 pub fn run(args: ServeArgs, paths: &[PathBuf]) -> Result<(), Failure> {
+    let by_force = by_force(paths, "serve", &args.array, " --readonly");
+    serve_set(args, paths).map_err(|failure| failure.or_by_force(|| by_force))
+}
+
+fn serve_set(args: ServeArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     let addresses: Result<Vec<Address>, _> = args.nbd.iter().map(|text| text.parse()).collect();
     let addresses = addresses.map_err(Failure::usage)?;
     let memory = args.memory.unwrap_or(export::nbd::CLIENT_MEMORY);

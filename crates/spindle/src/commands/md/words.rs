@@ -5,6 +5,8 @@
 use ::md::assemble::{Superblock, level_of};
 use ::md::{Layout, Level};
 use attach::sets::name::device_name;
+use attach::typed;
+use std::path::PathBuf;
 
 /// ` (63.00 MiB 66.06 MB)`, from 5000 KiB on.
 pub fn human_size(bytes: u64) -> String {
@@ -19,6 +21,11 @@ pub fn human_size(bytes: u64) -> String {
     let (b, d) = (hundredths(binary), hundredths(decimal));
     let (bw, bf, dw, df) = (b / 100, b % 100, d / 100, d % 100);
     format!(" ({bw}.{bf:02} {prefix}iB {dw}.{df:02} {prefix}B)")
+}
+
+/// The command that gets at a set by force.
+pub fn by_force(paths: &[PathBuf], verb: &str, set: &str, words: &str) -> String {
+    format!("{} md {verb} {}{words} --force", typed::spindle(paths), typed::quoted(set))
 }
 
 /// The level's name.

@@ -1,37 +1,40 @@
-//! `spindle lab fio`: fio's job files, as they are, with fio's output.
+//! `spindle lab fio`: fio's job files and its command line, as they are, with fio's output.
 //!
-//! The options of fio's command line that go with a job file have their names here (`--section`,
-//! `--output`, `--output-format`, `--parse-only`); what describes a job stands in the file.
+//! The options of fio's program have their names here (`--section`, `--output`, `--output-format`, `--parse-only`,
+//! `--minimal`); all others describe jobs, and are [fio's](fio::CommandLine). [`arranged`] tells the two apart before the command
+//! line is read.
 
 use super::session::{self, Common, Session, ToolRun};
 use crate::commands::clock::ctime;
 use crate::output::{Failure, print, say};
 use clap::{Args, ValueEnum};
-use fio::{FioOutcome, Plan, Setup, Stamp};
+use fio::{CommandLine, FioOutcome, JobError, Plan, Setup, Stamp, nearest_of};
 use lab::study::ToolKind;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
-use targets::inputs::{InputError, fio_plan};
+use targets::inputs::{InputError, fio_line_plan};
 use workload::content::Form;
 use workload::outcome::Outcome;
 
 /// The version of fio whose forms the output has.
 const FIO_VERSION: &str = "fio-3.33";
 
-// A job file and what is told of it.
+// Jobs and what is told of them.
 #[derive(Args)]
-#[command(after_help = "Example:\n  \
+#[command(after_help = "Examples:\n  \
+    spindle lab fio --name=randread --rw=randread --bs=4k --size=256m --directory=/mnt/scratch --repeats 5 --out report\n  \
     printf '[randread]\\nrw=randread\\nbs=4k\\nsize=256m\\n' > job.fio\n  \
-    spindle lab fio job.fio --dir /mnt/scratch --repeats 5 --out report")]
+    spindle lab fio job.fio --dir /mnt/scratch")]
 pub struct FioArgs {
-    /// The job file
-    #[arg(value_name = "JOB.fio")]
-    file: PathBuf,
-    /// The directory that relative paths in the job file start from
+    /// Job files, and jobs by fio's own options: each --name=NAME begins one; those before the first hold for all jobs
+    #[arg(value_name = "JOB.fio|--OPTION=VALUE", required = true)]
+    words: Vec<String>,
+    /// The directory that relative paths of jobs start from
     #[arg(long, value_name = "DIR", default_value = ".")]
     dir: PathBuf,
-    /// Run only this section (and the section global); may be given several times
+    /// Run only the job of this name (and what global says); may be given several times
     #[arg(long, value_name = "NAME")]
     section: Vec<String>,
     /// Write the output to this file instead of standard output
@@ -46,9 +49,19 @@ pub struct FioArgs {
         default_value = "normal"
     )]
     output_format: Vec<Format>,
-    /// Read the job file, say what it would run, and stop
+    /// The same as --output-format=terse
+    #[arg(long, conflicts_with = "output_format")]
+    minimal: bool,
+    /// Say what would run, and stop
     #[arg(long)]
     parse_only: bool,
+    // What fio's program has for its line of progress, which is not shown here.
+    #[arg(long, hide = true)]
+    eta: Option<String>,
+    #[arg(long, hide = true)]
+    eta_newline: Option<String>,
+    #[arg(long, hide = true)]
+    eta_interval: Option<String>,
     /// Let jobs write to block devices; what is on them is lost
     #[arg(long)]
     destructive: bool,
@@ -70,17 +83,92 @@ enum Format {
     Terse,
 }
 
-/// Runs the job file.
+/// The options of the command itself, each with whether it takes a value.
+fn own_options() -> Vec<(String, bool)> {
+    let command = FioArgs::augment_args(clap::Command::new("fio"));
+    let own = command.get_arguments().filter_map(|argument| {
+        Some((argument.get_long()?.to_owned(), argument.get_action().takes_values()))
+    });
+    own.chain([("help".to_owned(), false), ("version".to_owned(), false)]).collect()
+}
+
+/// The words of a call, in the order in which they are read: those of `lab fio` itself first, then its job files and fio's options,
+/// behind `--`. Those of any other command as they are.
+pub fn arranged(words: Vec<OsString>) -> Vec<OsString> {
+    let mut at = 1;
+    while let Some(word) = words.get(at).and_then(|word| word.to_str()) {
+        match word {
+            "-d" | "--devices" => at += 2,
+            _ if word.starts_with("--devices=") => at += 1,
+            _ => break,
+        }
+    }
+    if words.get(at..at + 2).is_none_or(|group| group != ["lab", "fio"]) {
+        return words;
+    }
+    let own = own_options();
+    let mut rest = words.into_iter();
+    let mut first: Vec<OsString> = rest.by_ref().take(at + 2).collect();
+    let mut behind = Vec::new();
+    while let Some(word) = rest.next() {
+        let text = word.to_str().unwrap_or_default();
+        if text == "--" {
+            behind.push(word);
+            behind.extend(rest.by_ref());
+            break;
+        }
+        let (name, has_value) = match text.split_once('=') {
+            Some((name, _)) => (name, true),
+            None => (text, false),
+        };
+        let option = name.strip_prefix("--");
+        let own = own.iter().find(|(own, _)| Some(own.as_str()) == option);
+        match own {
+            _ if matches!(text, "-h" | "-V") => first.push(word),
+            None => behind.push(word),
+            Some((_, takes_value)) => {
+                let takes_next = *takes_value && !has_value;
+                first.push(word);
+                first.extend(takes_next.then(|| rest.next()).flatten());
+            }
+        }
+    }
+    if !behind.is_empty() {
+        first.push("--".into());
+        first.extend(behind);
+    }
+    first
+}
+
+/// What the words say.
+fn read(words: &[String]) -> Result<CommandLine, Failure> {
+    CommandLine::read(words).map_err(|error| match &error {
+        JobError::UnknownOption { option, nearest: None, .. } => {
+            let own = own_options();
+            match nearest_of(option, own.iter().map(|(own, _)| own.as_str())) {
+                Some(own) => Failure::usage(format!("{error}; did you mean {own}?")),
+                None => Failure::usage(error),
+            }
+        }
+        _ => Failure::usage(error),
+    })
+}
+
+/// Runs the jobs.
 ///
 /// # Errors
 /// With the line to print.
-pub fn run(args: FioArgs) -> Result<(), Failure> {
+pub fn run(mut args: FioArgs) -> Result<(), Failure> {
     if args.common.compressible.is_some() || args.common.duplicates.is_some() {
         return Err(Failure::usage(
-            "fio's jobs say what they write: put buffer_compress_percentage= or dedupe_percentage= into the job file",
+            "fio's jobs say what they write: give them buffer_compress_percentage= or dedupe_percentage=",
         ));
     }
-    let plan = fio_plan(&args.file, &args.section).map_err(|error| match error {
+    if args.minimal {
+        args.output_format = vec![Format::Terse];
+    }
+    let line = read(&args.words)?;
+    let plan = fio_line_plan(&line, &args.section).map_err(|error| match error {
         InputError::Memory(error) => Failure::failed(error),
         error => Failure::usage(error),
     })?;
@@ -88,10 +176,11 @@ pub fn run(args: FioArgs) -> Result<(), Failure> {
         return print(&plan.describe());
     }
     let plan = Arc::new(plan);
+    let measured = args.dir.join(plan.first_path().unwrap_or_default());
     // Absolute paths may lead to several file systems.
     let room = match plan.has_absolute_paths() {
         true => None,
-        false => session::free(&args.dir),
+        false => session::free(there(&measured)),
     };
     let root = match plan.has_absolute_paths() {
         true => Path::new("/"),
@@ -101,7 +190,6 @@ pub fn run(args: FioArgs) -> Result<(), Failure> {
         true => Arc::new(below_root(&plan, &args.dir)?),
         false => plan,
     };
-    let measured = plan.first_absolute_path().unwrap_or_else(|| args.dir.clone());
     let session = Session::open_at(&args.common, root, there(&measured))?;
     let told = Told { formats: &args.output_format, file: args.output.as_deref() };
     if told.is_for_people() {
@@ -138,16 +226,26 @@ pub fn run(args: FioArgs) -> Result<(), Failure> {
         }
         outcomes.push(outcome.outcome());
     }
-    conclude(&args, &session, outcomes)?;
+    conclude(&args, &line, &session, outcomes)?;
     match failed {
         Some(error) => Err(Failure::failed(error)),
         None => Ok(()),
     }
 }
 
-fn conclude(args: &FioArgs, session: &Session, outcomes: Vec<Outcome>) -> Result<(), Failure> {
-    let text = targets::inputs::job_text(&args.file).ok();
-    let name = args.file.file_stem().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
+fn conclude(
+    args: &FioArgs,
+    line: &CommandLine,
+    session: &Session,
+    outcomes: Vec<Outcome>,
+) -> Result<(), Failure> {
+    let files = line.files.iter().filter_map(|file| targets::inputs::job_text(file).ok());
+    let text: String = std::iter::once(line.text()).chain(files).collect();
+    let stem = line.files.first().and_then(|file| file.file_stem());
+    let name = match line.job() {
+        Some(job) => job.to_owned(),
+        None => stem.unwrap_or_default().to_string_lossy().into_owned(),
+    };
     let tool = ToolRun {
         tool: ToolKind::Fio,
         title: &format!("fio: {name}"),
@@ -157,7 +255,7 @@ fn conclude(args: &FioArgs, session: &Session, outcomes: Vec<Outcome>) -> Result
             [] => Vec::new(),
             some => vec![("section".to_owned(), some.join(", "))],
         },
-        text: text.as_deref(),
+        text: Some(&text),
         table: args.output_format == [Format::Normal],
     };
     session.conclude(&tool, outcomes)

@@ -54,8 +54,8 @@ struct Listed {
 
 impl Listed {
     fn standing(self) -> Standing {
-        let Listed { health, devices, barred, holder, .. } = self;
-        Standing { health, devices, is_open: barred.is_none(), holder }
+        let Listed { health, lacking, devices, barred, holder, .. } = self;
+        Standing { health, stale: lacking, devices, is_open: barred.is_none(), holder }
     }
 }
 
@@ -63,6 +63,8 @@ impl Listed {
 pub struct Standing {
     /// Its vdevs.
     pub health: VdevHealth,
+    /// Devices that are there, and lack what was written while they were away.
+    pub stale: Lacking,
     /// Names of the devices that are there.
     pub devices: Devices,
     /// Whether it opens for reading.

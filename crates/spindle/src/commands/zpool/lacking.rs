@@ -48,6 +48,14 @@ impl Lacking {
         Some(format!("lacks data of groups {}{more}", named.join(", ")))
     }
 
+    /// The leaves at or below a vdev that are online and lack something, each with that as JSON.
+    pub fn all<'a>(&self, node: &'a VdevHealth) -> Vec<(&'a VdevHealth, Value)> {
+        match node.children.is_empty() {
+            true => self.as_json(node).map(|groups| (node, groups)).into_iter().collect(),
+            false => node.children.iter().flat_map(|child| self.all(child)).collect(),
+        }
+    }
+
     /// The same as JSON: the first and the last group of each stretch.
     pub fn as_json(&self, node: &VdevHealth) -> Option<Value> {
         let groups = self.of_leaf(node)?;

@@ -85,13 +85,49 @@ pub fn connected(socket: &Path, name: &str) -> Option<UnixStream> {
     stream.read_exact(&mut info).is_ok().then_some(stream)
 }
 
+/// The head of a request: of this kind, at this place, for so many bytes.
+fn head(command: u16, at: u64, bytes: u32) -> Vec<u8> {
+    let magic = 0x2560_9513_u32.to_be_bytes();
+    let (at, len, cookie) = (at.to_be_bytes(), bytes.to_be_bytes(), [0; 8]);
+    [&magic[..], &[0; 2], &command.to_be_bytes(), &cookie, &at, &len].concat()
+}
+
+/// Waits for an answer without an error.
+#[track_caller]
+fn answered(client: &mut UnixStream) {
+    let mut answer = [0; 16];
+    client.read_exact(&mut answer).expect("it answers");
+    assert_eq!(answer[4..8], [0; 4], "an error");
+}
+
+/// Writes to the begin of a client's export, and flushes.
+#[track_caller]
+pub fn write(client: &mut UnixStream, content: &[u8]) {
+    const PIECE: usize = 1 << 20;
+    for (at, piece) in content.chunks(PIECE).enumerate() {
+        client.write_all(&head(1, (at * PIECE) as u64, piece.len() as u32)).expect("taken");
+        client.write_all(piece).expect("taken");
+        answered(client);
+    }
+    client.write_all(&head(3, 0, 0)).expect("taken");
+    answered(client);
+}
+
+/// What the begin of a client's export holds.
+#[track_caller]
+pub fn read(client: &mut UnixStream, bytes: u32) -> Vec<u8> {
+    client.write_all(&head(0, 0, bytes)).expect("taken");
+    answered(client);
+    let mut content = vec![0; bytes as usize];
+    client.read_exact(&mut content).expect("it answers");
+    content
+}
+
 /// Has a client write so many zeros to the begin of its export, or flush it where they are none; nobody waits for the answer.
 pub fn ask_to_write(client: &mut UnixStream, bytes: u32) {
     let command = if bytes == 0 { 3_u16 } else { 1 };
-    let (magic, rest) = (0x2560_9513_u32.to_be_bytes(), [0; 16]);
-    let head = [&magic[..], &[0; 2], &command.to_be_bytes(), &rest, &bytes.to_be_bytes()].concat();
     client
-        .write_all(&head)
+        .write_all(&head(command, 0, bytes))
         .and_then(|()| client.write_all(&vec![0; bytes as usize]))
         .expect("taken");
 }

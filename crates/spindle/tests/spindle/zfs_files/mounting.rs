@@ -27,7 +27,8 @@ impl Mount {
         let mut line = String::new();
         let out = server.stdout.take().expect("its output");
         BufReader::new(out).read_line(&mut line).expect("it says that it serves");
-        assert!(line.contains("is mounted on"), "{line}");
+        let how = if arguments.contains(&"rw") { "for writing\n" } else { "for reading\n" };
+        assert!(line.contains(" is mounted on ") && line.ends_with(how), "{line}");
         Some(Mount { server, directory })
     }
 

@@ -1,0 +1,99 @@
+//! What a scan found: all that lies on the devices, and the pools, each with how it stands.
+
+use crate::commands::zpool::{Standing, standing};
+use crate::printable;
+use attach::pools::Pools;
+use attach::survey::{GroupSeen, Place, Survey};
+use attach::typed::{self, quoted};
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::rc::Rc;
+use zfs::health::VdevHealth;
+use zfs::spa::FoundPool;
+
+/// What was found.
+pub struct Scan {
+    /// All but pools.
+    pub survey: Survey,
+    /// Pools.
+    pub pools: Vec<PoolSeen>,
+    /// How `spindle` is called for these devices.
+    pub command: String,
+}
+
+/// A pool.
+pub struct PoolSeen {
+    /// Its labels.
+    pub found: Rc<FoundPool>,
+    /// How it stands.
+    pub standing: Standing,
+    /// The sets below it that were put together by force: commands on pools don't do that.
+    pub forced: Vec<String>,
+}
+
+impl Scan {
+    /// Of all that these pools were looked for on, whose devices were named so.
+    pub fn of(pools: &Pools, named: &[PathBuf]) -> Scan {
+        let pool = |found: &Rc<FoundPool>| PoolSeen {
+            found: Rc::clone(found),
+            standing: standing(pools, found),
+            forced: pools.forced_below(found),
+        };
+        Scan {
+            survey: Survey::of(pools),
+            command: typed::spindle(named),
+            pools: pools.found.iter().map(pool).collect(),
+        }
+    }
+}
+
+/// How many devices a vdev has.
+pub fn leaves(node: &VdevHealth) -> usize {
+    match node.vdev.is_leaf() && node.children.is_empty() {
+        true => 1,
+        false => node.children.iter().map(leaves).sum(),
+    }
+}
+
+impl PoolSeen {
+    /// Whether it has one device, which is there.
+    pub fn is_alone(&self) -> bool {
+        let is_one = self.found.members.len() == 1 && self.found.tops_expected <= 1;
+        is_one && leaves(&self.standing.health) == 1
+    }
+}
+
+/// The one device of a group; nothing where it has several, or its one is missing.
+pub fn single(group: &GroupSeen) -> Option<&str> {
+    match &group.physical[..] {
+        [(Some(device), _)] => Some(device),
+        _ => None,
+    }
+}
+
+/// The command that serves what lies there.
+pub fn serve(place: &Place) -> String {
+    let force = if place.by_force { " --force" } else { "" };
+    format!("serve --volume {} --readonly{force}", quoted(&place.name))
+}
+
+/// A file system in words: `ext4 "home", 1 GiB of 2 GiB, not unmounted cleanly`.
+pub fn described(content: &volume::content::Content, place: &Place) -> String {
+    let mut text = content.kind.name().to_owned();
+    if let Some(label) = &content.label {
+        let _ = write!(text, " \"{}\"", printable::word(label));
+    }
+    match content.size {
+        Some(size) if size > place.size => {
+            let _ = write!(text, ", goes up to {size}: was what it lies on cut short?");
+        }
+        _ => {}
+    }
+    if let Some(devices) = content.devices.filter(|devices| *devices > 1) {
+        let _ = write!(text, ", one of its {devices} devices");
+    }
+    if content.unclean {
+        text += ", not unmounted cleanly";
+    }
+    text
+}
