@@ -365,6 +365,22 @@ fn what_can_not_be_measured_is_refused_before_it_runs() {
     let line = refusal(dir.path(), &["lab", "run", &study], 2);
     assert!(line.contains("block_size") && line.contains("64 MiB"), "{line}");
 
+    // One disk of 20 TB is larger than ext3 can be, with its blocks of 4 KiB; two are larger than UFS with blocks of 8 KiB.
+    let large = |filesystem: &str| {
+        small(dir.path(), |text| {
+            let machine = format!("disk = \"exos-x20\"\nfilesystem = \"{filesystem}\"");
+            text.replace("disk = \"st3750640as\"", &machine)
+        })
+    };
+    for (filesystem, limit) in [("ext3-ordered", "16 TiB"), ("ufs", "32 TiB")] {
+        let study = large(filesystem);
+        let line = refusal(dir.path(), &["lab", "run", &study], 2);
+        assert!(line.contains(filesystem) && line.contains("is too large"), "{line}");
+        assert!(line.contains("layout 'raid5-3'") || limit == "16 TiB", "{line}");
+        assert!(line.contains(&format!("reach less than {limit}")), "{line}");
+    }
+    assert!(!dir.path().join("spindle-results").exists(), "nothing was begun");
+
     let study =
         small(dir.path(), |text| text.replace("Which of the two?", "\\u001b[31mred\\u0007?"));
     let output = spindle(dir.path(), &["lab", "run", &study, "--quick"]);
