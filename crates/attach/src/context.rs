@@ -6,6 +6,7 @@
 use crate::error::Error;
 use crate::event::{Event, Events};
 use crate::mount_directories::Directories;
+use crate::sets::images::Images;
 use ::md::superblock::Uuid;
 use host::{Address, HostRuntime, Identity, ReactorKind};
 use std::cell::RefCell;
@@ -49,6 +50,7 @@ pub struct Context {
     /// What the sets are called that were seen.
     names: RefCell<BTreeMap<Uuid, String>>,
     directories: Directories,
+    images: Images,
     /// What lies in the folders that were named, and may not be read.
     denied: RefCell<Vec<PathBuf>>,
     /// Where clients of NBD are served.
@@ -78,8 +80,9 @@ impl Context {
     }
 
     fn over(runtime: HostRuntime, events: &Events) -> Result<Context, Error> {
-        let (names, directories, denied, listens) = Default::default();
-        Ok(Context { runtime, events: events.clone(), names, directories, denied, listens })
+        let (names, directories, images, denied, listens) = Default::default();
+        let events = events.clone();
+        Ok(Context { runtime, events, names, directories, images, denied, listens })
     }
 
     /// Who is told.
@@ -90,6 +93,11 @@ impl Context {
     /// What is mounted here.
     pub fn directories(&self) -> &Directories {
         &self.directories
+    }
+
+    /// Disk images of whose partitions something is written here.
+    pub fn images(&self) -> &Images {
+        &self.images
     }
 
     /// Tells what happened.

@@ -190,10 +190,10 @@ pub enum Error {
     )]
     ForcedIsRead { called: String },
     #[error(
-        "{}: it is a partition of {}, which is only read here: let the kernel make a device of it (losetup -P --find --show {}), and name that",
-        .path.display(), .whole.display(), .whole.display()
+        "{}: it is a partition of {}, and none joins a set while it is served: stop its server first (spindle md stop)",
+        .path.display(), .whole.display()
     )]
-    OnPartition { path: PathBuf, whole: PathBuf },
+    JoinsServed { path: PathBuf, whole: PathBuf },
     #[error("{}: there is no such partition ({listed})", .path.display())]
     NoPartition { path: PathBuf, listed: String },
     #[error(

@@ -5,6 +5,7 @@
 
 use crate::context::Context;
 use crate::error::Error;
+use crate::sets::place::whole_of;
 use host::expendable::{self, NotExpendable, Unseen};
 use host::identity::{overlap, same};
 use host::probe;
@@ -60,6 +61,22 @@ pub fn check_expendable_device(
     match found {
         None => Ok(()),
         Some(content) => Err(Error::Holds(NotExpendable::Holds { path: path(), content })),
+    }
+}
+
+/// The same for what was opened by that name: a file, a block device, or a partition of a disk image.
+///
+/// # Errors
+/// As of [`check_expendable`].
+pub fn check_expendable_opened(
+    context: &Context,
+    path: &Path,
+    device: &DeviceRef,
+    force: bool,
+) -> Result<(), Error> {
+    match whole_of(path) {
+        Some(_) => check_expendable_device(context, device, &path.to_string_lossy(), force),
+        None => check_expendable(path, force),
     }
 }
 

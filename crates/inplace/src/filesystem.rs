@@ -24,7 +24,7 @@ use crate::settings::{MountOptions, Settings, SettingsError};
 use crate::superblock::{SUPERBLOCK, Superblock};
 use crate::writeback::keep_up;
 use rt::sync::{Notify, RwLock};
-use rt::{Buf, DeviceRef, IoErrorKind, Request, Rt, SgList, TreeErrorKind};
+use rt::{Buf, DeviceRef, Geometry, IoErrorKind, Request, Rt, SgList, TreeErrorKind};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use stdx::bytes::{FormatError, Problem, Reader};
@@ -74,18 +74,30 @@ impl From<ReplayError> for MountError {
     }
 }
 
+fn shape_on(geometry: Geometry, settings: &Settings) -> Result<Shape, SettingsError> {
+    let (block, sector) = (settings.block, geometry.logical_block);
+    if block < sector {
+        return Err(SettingsError::BelowDevice { block, device: sector });
+    }
+    Shape::of(settings, geometry.capacity)
+}
+
 impl FileSystem {
+    /// Whether one could be made on a device of this geometry.
+    ///
+    /// # Errors
+    /// When the settings can't be, there or at all.
+    pub fn fits(geometry: Geometry, settings: &Settings) -> Result<(), SettingsError> {
+        shape_on(geometry, settings).map(drop)
+    }
+
     /// Makes a file system: what was on the device is lost.
     ///
     /// # Errors
     /// When the settings can't be, or the device fails.
     pub async fn format(rt: &Rt, device: DeviceRef, settings: &Settings) -> Result<(), MakeError> {
-        let geometry = device.geometry();
-        let (block, sector) = (settings.block, geometry.logical_block);
-        if block < sector {
-            return Err(SettingsError::BelowDevice { block, device: sector }.into());
-        }
-        let shape = Shape::of(settings, geometry.capacity)?;
+        let (geometry, block) = (device.geometry(), settings.block);
+        let (shape, sector) = (shape_on(geometry, settings)?, geometry.logical_block);
         let submit = async |request| match device.submit(request).await {
             Ok(_) => Ok(()),
             Err(error) => Err(MakeError::Io(error.kind)),

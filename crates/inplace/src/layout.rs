@@ -78,7 +78,8 @@ impl Shape {
         let blocks = capacity.bytes() / block;
         let too_small = SettingsError::TooSmall { capacity, group: settings.group };
         if settings.mapping == Mapping::Indirect && blocks > u64::from(u32::MAX) {
-            return Err(SettingsError::TooLarge { capacity });
+            let limit = settings.block * (u64::from(u32::MAX) + 1);
+            return Err(SettingsError::TooLarge { capacity, limit });
         }
         let group_blocks = settings.group.bytes() / block;
         let region_blocks = group_blocks.min(block * 8);

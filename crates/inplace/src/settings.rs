@@ -231,8 +231,10 @@ pub enum SettingsError {
     Stripe { unit: ByteCount, block: ByteCount },
     #[error("{capacity} is too small: one group of {group}, the journal and the tables must fit")]
     TooSmall { capacity: ByteCount, group: ByteCount },
-    #[error("{capacity} is more than 32-bit block pointers reach: take extents, or larger blocks")]
-    TooLarge { capacity: ByteCount },
+    #[error(
+        "{capacity} is too large: 32-bit block pointers reach less than {limit} with these blocks"
+    )]
+    TooLarge { capacity: ByteCount, limit: ByteCount },
     #[error("a cache of {cache}: at least {least}")]
     Cache { cache: ByteCount, least: ByteCount },
     #[error("dirty limits of {background} % and {limit} %: 1 ≤ the first ≤ the second ≤ 90")]

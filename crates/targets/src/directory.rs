@@ -5,6 +5,7 @@
 //! so that it does not fall into this one's time.
 
 use super::crew::ThreadCrew;
+use super::left_over::FOLDER;
 use super::machine::HostMachine;
 use super::surroundings::HostFacts;
 use super::surroundings::counters::HostCounters;
@@ -21,9 +22,6 @@ use std::time::Duration;
 use workload::content::Content;
 use workload::crew::Crew;
 
-/// What the folder of a run is called.
-const FOLDER: &str = "spindle-work";
-
 /// How often the conductor looks whether the study was told to stop.
 const STOP_LOOK: Duration = Duration::from_millis(100);
 
@@ -37,12 +35,10 @@ impl Folder {
             doing: format!("making the folder {}", path.display()),
             why: error.to_string(),
             mend: match error.kind() {
-                std::io::ErrorKind::AlreadyExists => {
-                    "it is left over if an earlier run was killed; remove it".to_owned()
-                }
-                _ => "name a directory that can be written with --set machine.directory=DIR"
-                    .to_owned(),
-            },
+                std::io::ErrorKind::AlreadyExists => "another run measures there: let it end",
+                _ => "name a directory that can be written with --set machine.directory=DIR",
+            }
+            .to_owned(),
         })?;
         Ok(Folder(path))
     }

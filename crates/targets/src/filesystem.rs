@@ -21,7 +21,7 @@ use lab::measure::{Mark, Volume};
 use lab::study::{Kind, WorkingSet, Workload};
 use lab::target::{CellRun, RepeatPlan, StopFlag, TargetError};
 use rt::filter::CountedTree;
-use rt::{Buf, FileTree, FileVolume, OpenHow, Request, Rt, TreeError};
+use rt::{Buf, FileTree, FileVolume, Geometry, OpenHow, Request, Rt, TreeError};
 use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
@@ -103,6 +103,19 @@ impl Wish {
             read_ahead_max: usual.read_ahead_max.max(stripe * 2),
             ..usual
         }
+    }
+
+    /// Whether it could be made on a layout's volume.
+    ///
+    /// # Errors
+    /// Why not, and the mend.
+    pub fn check(&self, name: &str, volume: Geometry) -> Result<(), TargetError> {
+        let settings = self.preset.settings(volume.capacity, self.stripe);
+        FileSystem::fits(volume, &settings).map_err(|error| TargetError::Unfit {
+            what: format!("file system {} on layout '{name}'", self.preset),
+            why: error.to_string(),
+            mend: "choose another file system, other disks, or another number of them".to_owned(),
+        })
     }
 
     /// Makes it on the volume and mounts it.

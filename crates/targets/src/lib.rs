@@ -8,7 +8,7 @@
 //! * `array`: a layout, built over devices; what it can do with itself.
 //! * `views`: the disks' view. `worth`: what a layout is worth beside its speed.
 //! * [`surroundings`]: what this host tells of itself and of the storage below a path.
-//! * `simulated`, `real`: the two targets.
+//! * `simulated`, `real`: the two targets; `left_over`: what a killed run of the second leaves.
 //! * `served`: a volume of this host behind NBD.
 //! * `commands`: what a study runs before its cells.
 //! * `tools`: the field's tools as workloads; `directory`: on a directory of this host;
@@ -32,6 +32,7 @@ mod files;
 mod filesystem;
 pub mod inputs;
 mod layout;
+mod left_over;
 mod machine;
 mod measured;
 mod paid_io;

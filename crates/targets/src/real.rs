@@ -13,7 +13,7 @@
 use super::array;
 use super::error::{MachineError, mixed_kinds};
 use super::files::open_disks;
-use super::machine::{Access, HostMachine, Machine, enough_disks};
+use super::machine::{Access, HostMachine, Machine, directory_of, enough_disks};
 use super::measured::measure;
 use super::served::{Plan, Served};
 use super::surroundings::HostFacts;
@@ -21,7 +21,7 @@ use super::surroundings::counters::HostCounters;
 use super::surroundings::modelled::stripe;
 use super::this_machine::host_lines;
 use super::worth::{self, DriveFacts};
-use super::{directory, tools};
+use super::{directory, left_over, tools};
 use host::expendable::{self, NotExpendable, Unseen};
 use host::identity::overlap;
 use host::{FileDevice, FileOptions, HostRuntime, OpenError, ReactorKind};
@@ -58,6 +58,8 @@ pub struct HostTarget {
 struct Scratch {
     files: Vec<PathBuf>,
     filled: bool,
+    /// It was looked whether an earlier run left something.
+    looked: bool,
 }
 
 impl Drop for Scratch {
@@ -107,6 +109,18 @@ impl HostTarget {
         disks.max().unwrap_or(1)
     }
 
+    /// Refuses to begin where an earlier run was killed and left something, in any directory of the study.
+    fn look_for_left_over(&self) -> Result<(), TargetError> {
+        let mut scratch = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
+        if !scratch.looked {
+            let cells = design::cells(&self.study).unwrap_or_default();
+            let of_cells = cells.iter().filter_map(|cell| directory_of(&self.study, cell));
+            left_over::refuse(&of_cells.chain(self.machine.directory.clone()).collect())?;
+            scratch.looked = true;
+        }
+        Ok(())
+    }
+
     /// The files of the directory, made and filled the first time.
     fn files(&self, runtime: &HostRuntime, stop: &StopFlag) -> Result<Vec<PathBuf>, TargetError> {
         let Some(directory) = &self.machine.directory else {
@@ -118,7 +132,7 @@ impl HostTarget {
         }
         let size = self.machine.file_size.unwrap_or(FILE_SIZE_DEFAULT);
         for disk in 0..self.disks_needed() {
-            let file = directory.join(format!("spindle-disk{disk}.raw"));
+            let file = directory.join(left_over::disk(disk));
             let options = FileOptions { direct: self.machine.direct, read_only: false };
             let device =
                 FileDevice::create(&runtime.host(), &file, size, options).map_err(cannot_make)?;
@@ -168,7 +182,7 @@ fn refuse(error: impl ToString) -> MachineError {
 
 fn cannot_make(error: OpenError) -> TargetError {
     let mend = match error {
-        OpenError::Exists(_) => "it is left over if an earlier run was killed",
+        OpenError::Exists(_) => "another run measures there: let it end",
         _ => "or choose another folder with --set machine.directory=DIR",
     };
     TargetError::Fatal {
@@ -382,6 +396,7 @@ impl Target for HostTarget {
         let Machine::Host(machine) = machine else {
             return Err(mixed_kinds());
         };
+        self.look_for_left_over()?;
         if let Kind::Tool(tool) = &cell.workload.kind {
             let (directory, tool) = tool_fits(&machine, tool)?;
             return directory::run(&machine, directory, tool, plan, stop);

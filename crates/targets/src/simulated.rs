@@ -270,7 +270,15 @@ impl Target for SimulatedTarget {
                 return Err(array::unfit_tool(tool, why.to_owned()));
             }
         }
-        array::check(&name, &layout, &cell.workload)
+        array::check(&name, &layout, &cell.workload)?;
+        // An operation of the array has nothing to do with what lies on it.
+        let on_files = !matches!(cell.workload.kind, Kind::Operation(_));
+        if let Some(wish) = wish.filter(|_| on_files) {
+            let disks = built.devices().iter().take(layout.disks_in_all() as usize).cloned();
+            let volume = array::build(&built.rt(), &name, &layout, disks.collect())?;
+            wish.check(&name, volume.device.geometry())?;
+        }
+        Ok(())
     }
 
     fn run(

@@ -25,7 +25,6 @@ use ::md::superblock::Uuid;
 use rt::DeviceRef;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 /// A set that is open.
 pub struct Array {
@@ -116,18 +115,18 @@ impl Refused {
 }
 
 /// Opens the sets that these devices are of: those in `written` for writing, and where the value says so also with
-/// fewer members than they had; all others for reading. Other processes write to devices of these names.
+/// fewer members than they had; all others for reading. Other processes write to these files and block devices.
 pub(super) fn open(
     context: &Context,
     found: Vec<Found>,
     wanted: &Writing,
-    elsewhere: &BTreeSet<Arc<str>>,
+    elsewhere: &BTreeSet<PathBuf>,
 ) -> Arrays {
     let mut arrays = Arrays::default();
     for (set, found) in assemble::sets(found) {
         let name = found.first().map_or(String::new(), |one| one.superblock.name());
         let name = if name.is_empty() { set.to_string() } else { name };
-        let force = found.iter().any(|one| elsewhere.contains(&one.device.name()));
+        let force = found.iter().any(|one| elsewhere.contains(&sources::path_of(one)));
         let options = OpenOptions { force, ..OpenOptions::default() };
         let choice = Choice::of(set, found.clone());
         let mut opened = choice.clone().and_then(|choice| {

@@ -18,6 +18,7 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::event::{Event, Events};
 use crate::paths::{expand, named};
+use crate::sets::place::file_of;
 use crate::sets::{name, sources};
 use crate::uri::{Uri, is_uri};
 use ::md::assemble::{self, Found};
@@ -293,12 +294,12 @@ impl Disks {
         Disks::open_where(events, paths, writing)
     }
 
-    /// The sets, and the files that are no members, that a volume lies on; none for one that is not there.
+    /// The sets and files that a volume lies on; none for one that is not there.
     ///
     /// # Errors
     /// Where several are called so.
     pub fn lies_on(&self, volume: &str) -> Result<BTreeSet<Whole>, Error> {
-        Ok(self.below(volume)?.wholes())
+        Ok(self.wholes(&self.below(volume)?))
     }
 
     fn open_where(events: &Events, paths: &[PathBuf], writing: &Writing) -> Result<Disks, Error> {
@@ -424,7 +425,7 @@ impl Disks {
         let is_elsewhere =
             |(base, is_written): &&(Base, bool)| !is_written && base.is_written_elsewhere();
         let elsewhere = self.opened.iter().filter(is_elsewhere);
-        let elsewhere = elsewhere.map(|(base, _)| base.device().name()).collect();
+        let elsewhere = elsewhere.map(|(base, _)| PathBuf::from(&*base.device().name())).collect();
         let Arrays { open, refused, live } =
             arrays::open(&self.context, found, writing, &elsewhere);
         self.complaints.extend(refused.iter().map(|one| one.complaint(given)));
@@ -488,13 +489,13 @@ impl Disks {
         live
     }
 
-    /// The files that are members now of the sets that are open for writing here, whoever took those.
+    /// The files that members lie on now of the sets that are open for writing here, whoever took those.
     pub fn members_now(&self) -> Vec<PathBuf> {
         let taken = self.taken.borrow();
         let live = self.live.borrow();
         let all = live.iter().cloned().chain(taken.iter().filter_map(Weak::upgrade));
         let devices = all.flat_map(|set| set.devices());
-        devices.map(|device| PathBuf::from(&*device.name)).collect()
+        devices.map(|device| file_of(Path::new(&*device.name))).collect()
     }
 
     /// Stops the sets that are open for writing, and that nobody took. Nothing may be written to them any more.

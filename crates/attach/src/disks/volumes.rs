@@ -23,6 +23,7 @@ use super::wanted::Writing;
 use super::whole::Whole;
 use crate::error::Error;
 use crate::paths::absolute;
+use crate::sets::place::lies_on;
 use crate::uri::{Uri, is_uri};
 use host::identity::same;
 use rt::DeviceRef;
@@ -61,14 +62,6 @@ pub struct Below {
     /// Files and block devices that are no members of `arrays`.
     pub(super) files: BTreeSet<usize>,
     pub(super) arrays: BTreeSet<usize>,
-}
-
-impl Below {
-    /// All of it.
-    pub fn wholes(self) -> BTreeSet<Whole> {
-        let files = self.files.into_iter().map(Whole::File);
-        files.chain(self.arrays.into_iter().map(Whole::Array)).collect()
-    }
 }
 
 /// Bytes that have a name, told apart from others.
@@ -332,14 +325,24 @@ impl Disks {
 
     /// The files whose locks and identities stand for it, members of sets among them.
     pub fn paths(&self, below: &Below) -> Vec<PathBuf> {
+        self.files_of(below).into_iter().filter_map(|at| self.opened[at].0.locked_path()).collect()
+    }
+
+    /// The sets and the files that it lies on: what has one of them in common is opened by one process, and on one executor.
+    pub fn wholes(&self, below: &Below) -> BTreeSet<Whole> {
+        let files = self.files_of(below).into_iter().map(Whole::File);
+        files.chain(below.arrays.iter().copied().map(Whole::Array)).collect()
+    }
+
+    /// The files that it lies on, members of sets among them.
+    fn files_of(&self, below: &Below) -> BTreeSet<usize> {
         let members = below.arrays.iter().flat_map(|at| &self.arrays[*at].members);
         // A member may be a partition of a file.
         let mut own = Below::default();
         members.for_each(|device| {
             self.add_device(device, &mut own);
         });
-        let files = below.files.iter().copied().chain(own.files);
-        files.filter_map(|at| self.opened[at].0.locked_path()).collect()
+        below.files.union(&own.files).copied().collect()
     }
 
     /// The same for a volume.
@@ -458,7 +461,7 @@ impl Disks {
         let mut members = live.flat_map(|array| &array.members);
         let files = self.files.iter().zip(&self.opened);
         let mut files = files.filter(|(_, (base, written))| *written && !base.is_closed());
-        members.any(|device| is_same_file(device, path))
+        members.any(|device| lies_on(Path::new(&*device.name()), path))
             || files.any(|(device, _)| is_same_file(device, path))
     }
 

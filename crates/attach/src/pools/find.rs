@@ -471,9 +471,9 @@ impl Pools {
         self.disks.paths(&self.below_pool(found))
     }
 
-    /// The sets, and the files that are no members, that a pool lies on.
+    /// The sets and files that a pool lies on.
     pub fn lies_on(&self, found: &FoundPool) -> BTreeSet<Whole> {
-        self.below_pool(found).wholes()
+        self.disks.wholes(&self.below_pool(found))
     }
 
     /// The sets that a pool lies on and that were put together by force, by what commands call them.

@@ -1,6 +1,8 @@
 //! Sets opened for writing.
 
-use super::{missing, name, sources};
+use super::parted::open_partition;
+use super::place::whole_of;
+use super::{missing, name};
 use crate::context::Context;
 use crate::error::Error;
 use crate::event::{Event, Events, Work};
@@ -63,15 +65,15 @@ fn open_with(
     })
 }
 
-/// A device for writing.
+/// A device for writing; `IMAGE:N` is a partition of a disk image.
 ///
 /// # Errors
 /// Where it can't be opened.
 pub fn for_writing(context: &Context, path: &Path) -> Result<DeviceRef, Error> {
-    let options = FileOptions { direct: false, read_only: false };
-    if let Some(whole) = sources::whole_of(path) {
-        return Err(Error::OnPartition { path: path.into(), whole });
+    if let Some(image) = whole_of(path) {
+        return Ok(open_partition(context, path, &image)?.device);
     }
+    let options = FileOptions { direct: false, read_only: false };
     Ok(Rc::new(FileDevice::open(&context.host(), path, options)?))
 }
 

@@ -4,11 +4,10 @@
 //! told, and passed over too, so that the set can be opened without it.
 //!
 //! The disks of most network storage boxes are partitioned, and their sets lie on the partitions. Of an image of such a disk
-//! those are called `IMAGE:N`; a set on them is read, and written only by the devices that the kernel makes of them (superblocks
-//! are, by [`parted`](super::parted)). Where the
-//! kernel's partitions of a disk are among the devices, the disk's own table is not looked at ([`tabled`]).
+//! those are called `IMAGE:N`, and written by way of [`parted`](super::parted). Where the kernel's partitions of a disk are among the devices, the disk's own table is not looked at ([`tabled`]).
 
 use super::name;
+use super::place::{file_of, number_of, whole_of};
 use crate::context::Context;
 use crate::error::Error;
 use crate::event::Event;
@@ -61,12 +60,18 @@ pub fn open_named(context: &Context, path: &Path) -> Result<DeviceRef, Error> {
 /// # Errors
 /// Where there is none, or the disk is a member of a set itself.
 pub fn partition_of(context: &Context, disk: &DeviceRef, path: &Path) -> Result<Partition, Error> {
-    let number = path.to_str().and_then(|text| text.rsplit_once(':')?.1.parse::<u32>().ok());
-    let looked = Rc::clone(disk);
-    let (is_member, table) = context.finish(async move {
-        let is_member = matches!(assemble::find(&looked).await, Ok(Some(_)));
-        Ok::<_, Error>((is_member, partition::read_table(&looked).await?))
-    })?;
+    let (disk, path) = (Rc::clone(disk), path.to_owned());
+    context.finish(async move { partition_on(&disk, &path).await })
+}
+
+/// The same, for who waits itself.
+///
+/// # Errors
+/// As of [`partition_of`].
+pub async fn partition_on(disk: &DeviceRef, path: &Path) -> Result<Partition, Error> {
+    let number = number_of(path);
+    let is_member = matches!(assemble::find(disk).await, Ok(Some(_)));
+    let table = partition::read_table(disk).await?;
     if is_member {
         let whole = PathBuf::from(&*disk.name());
         return Err(Error::PartitionOfMember { path: path.into(), whole });
@@ -188,17 +193,9 @@ pub fn add_on_partitions(found: &mut Vec<Found>, on_parts: Vec<Found>) {
     found.extend(new);
 }
 
-/// The disk of `DISK:N`; nothing where the path is one itself, or none.
-pub fn whole_of(path: &Path) -> Option<PathBuf> {
-    let (whole, number) = path.to_str()?.rsplit_once(':')?;
-    let is_part = number.parse::<u32>().is_ok() && !path.exists() && Path::new(whole).exists();
-    is_part.then(|| PathBuf::from(whole))
-}
-
 /// The file or block device that a member lies on: its own, or the disk of its partition.
 pub fn path_of(found: &Found) -> PathBuf {
-    let path = PathBuf::from(found.name());
-    whole_of(&path).unwrap_or(path)
+    file_of(Path::new(&found.name()))
 }
 
 /// Whether a set answers to a name: its UUID, its name with or without the host's, or a member's path.

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 /// A folder with a pool that would be mounted where nobody can have anything.
 fn folder() -> (tempfile::TempDir, PathBuf) {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = fixtures::scratch::folder();
     let at = folder.path().canonicalize().expect("it is there");
     fs::create_dir(at.join("disks")).expect("a folder");
     fs::create_dir(at.join("root")).expect("a folder");

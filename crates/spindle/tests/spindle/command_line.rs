@@ -365,6 +365,22 @@ fn what_can_not_be_measured_is_refused_before_it_runs() {
     let line = refusal(dir.path(), &["lab", "run", &study], 2);
     assert!(line.contains("block_size") && line.contains("64 MiB"), "{line}");
 
+    // One disk of 20 TB is larger than ext3 can be, with its blocks of 4 KiB; two are larger than UFS with blocks of 8 KiB.
+    let large = |filesystem: &str| {
+        small(dir.path(), |text| {
+            let machine = format!("disk = \"exos-x20\"\nfilesystem = \"{filesystem}\"");
+            text.replace("disk = \"st3750640as\"", &machine)
+        })
+    };
+    for (filesystem, limit) in [("ext3-ordered", "16 TiB"), ("ufs", "32 TiB")] {
+        let study = large(filesystem);
+        let line = refusal(dir.path(), &["lab", "run", &study], 2);
+        assert!(line.contains(filesystem) && line.contains("is too large"), "{line}");
+        assert!(line.contains("layout 'raid5-3'") || limit == "16 TiB", "{line}");
+        assert!(line.contains(&format!("reach less than {limit}")), "{line}");
+    }
+    assert!(!dir.path().join("spindle-results").exists(), "nothing was begun");
+
     let study =
         small(dir.path(), |text| text.replace("Which of the two?", "\\u001b[31mred\\u0007?"));
     let output = spindle(dir.path(), &["lab", "run", &study, "--quick"]);
@@ -385,17 +401,49 @@ fn results_of_another_study_are_not_replaced_without_force() {
     assert!(line.contains("'small'") && line.contains("--force"), "{line}");
 }
 
-/// A closed terminal or a service manager ends a run no less politely than Ctrl-C does.
-#[test]
-fn a_terminated_run_removes_the_files_that_it_made() {
-    let dir = temporary();
-    std::fs::create_dir(dir.path().join("scratch")).expect("a folder");
-    let study = small(dir.path(), |text| {
+/// A study that measures files in `scratch`.
+fn of_this_host(dir: &Path) -> String {
+    std::fs::create_dir(dir.join("scratch")).expect("a folder");
+    small(dir, |text| {
         let machine = text.find("kind = \"simulated\"").expect("a machine");
         let layouts = text.find("[layouts.disk]").expect("layouts");
         let host = "kind = \"host\"\ndirectory = \"scratch\"\nfile_size = \"8m\"\ndirect = false\n";
         format!("{}{host}{}", &text[..machine], &text[layouts..])
-    });
+    })
+}
+
+/// What could break: who removes one file of a killed run is told of the next; a file of the user's is taken for one of them, or
+/// removed.
+#[test]
+fn what_a_killed_run_left_is_told_of_all_at_once() {
+    let dir = temporary();
+    let study = of_this_host(dir.path());
+    let scratch = dir.path().join("scratch");
+    let left = ["spindle-disk0.raw", "spindle-disk2.raw", "spindle-disk10.raw", "spindle-work"];
+    for name in ["spindle-diskette.raw", "spindle-disk10.raw.old"].iter().chain(&left[..3]) {
+        std::fs::write(scratch.join(name), "bytes").expect("written");
+    }
+    std::fs::create_dir(scratch.join(left[3])).expect("made");
+    let line = refusal(dir.path(), &["lab", "run", &study], 1);
+    let all = left.map(|name| format!("scratch/{name}")).join(", ");
+    assert!(
+        line.contains(&format!("{all} are there already")) && line.contains("killed"),
+        "{line}"
+    );
+    assert_eq!(scratch.read_dir().expect("there").count(), 6, "nothing was made or removed");
+    std::fs::remove_dir(scratch.join(left[3])).expect("removed");
+    left[..3].iter().for_each(|name| std::fs::remove_file(scratch.join(name)).expect("removed"));
+    let run = ["lab", "run", &study, "--quick", "--set", "steady.round=20ms"];
+    let output = spindle(dir.path(), &run);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(scratch.read_dir().expect("there").count(), 2);
+}
+
+/// A closed terminal or a service manager ends a run no less politely than Ctrl-C does.
+#[test]
+fn a_terminated_run_removes_the_files_that_it_made() {
+    let dir = temporary();
+    let study = of_this_host(dir.path());
     for signal in ["-TERM", "-HUP"] {
         let mut child = Command::new(env!("CARGO_BIN_EXE_spindle"))
             .args(["lab", "run", &study])

@@ -66,7 +66,7 @@ fn next(text: &str, begins: &str) -> Vec<String> {
 
 /// A folder with disks in `disks`, beside which other files can lie.
 fn folder() -> tempfile::TempDir {
-    let dir = tempfile::tempdir().expect("a folder");
+    let dir = fixtures::scratch::folder();
     fs::create_dir(dir.path().join("disks")).expect("made");
     dir
 }

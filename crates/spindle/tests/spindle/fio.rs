@@ -126,6 +126,16 @@ fn jobs_are_given_by_options_as_to_fio() {
     let only = told(dir.path(), &[&words[..], &["--section=f"]].concat());
     assert_eq!(only["jobs"].as_array().map(Vec::len), Some(1));
 
+    // One dash does for the program's own options, too.
+    let words = ["-name=o", "-rw=read", "-size=64k", "-output-format=json", "-output", "o.json"];
+    let output = line(dir.path(), &words);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let json = std::fs::read(dir.path().join("o.json")).expect("there");
+    let json: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
+    assert_eq!(json["jobs"][0]["jobname"], "o");
+    let output = line(dir.path(), &["--version"]);
+    assert!(text(&output.stdout).starts_with("spindle"), "{output:?}");
+
     // Time counts, and a report has the job as a file.
     let began = std::time::Instant::now();
     let words = [
@@ -157,6 +167,11 @@ fn what_a_command_line_says_wrongly_is_named() {
         (&["--repeets=4"], "command line: unknown option repeets; did you mean repeats?"),
         (&["--elephants"], "command line: unknown option elephants"),
         (&["--cpus_allowed=1"], "command line: option cpus_allowed is not supported"),
+        (&["-o", "out.txt"], "-o of fio's program is not known: --output=FILE"),
+        (&["--status-interval=1"], "--status-interval of fio's program is not known: what"),
+        (&["--client", "host"], "--client of fio's program is not known: it runs here"),
+        (&["--debug=io"], "--debug of fio's program is not known: --parse-only"),
+        (&["-v"], "-v of fio's program is not known: spindle --version"),
         (&["--ioengine=rdma"], "command line: ioengine=rdma is not supported"),
         (&["--direct", "--size=1m"], "command line: --direct needs a value: --direct=VALUE"),
         (&["--bs=4q"], "command line: bs=4q: write a size"),

@@ -21,7 +21,7 @@ const CHANGE_MAX: Duration = Duration::from_secs(3);
 
 /// A folder with disks, a place to mount on, and a pool on two of them.
 fn folder(create: &[&str]) -> tempfile::TempDir {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = fixtures::scratch::folder();
     let at = folder.path();
     fs::create_dir(at.join("disks")).expect("a folder");
     fs::create_dir(at.join("home")).expect("a folder");

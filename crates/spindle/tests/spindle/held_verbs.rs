@@ -20,7 +20,7 @@ const HELD: &str = "pools = [\"tank\"]\n";
 
 /// A folder with disks, and a pool on two of them that is mounted in it.
 fn folder() -> (tempfile::TempDir, PathBuf) {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = fixtures::scratch::folder();
     // As the system has it: mounts are told by whole paths.
     let at = folder.path().canonicalize().expect("it is there");
     fs::create_dir(at.join("disks")).expect("a folder");
@@ -657,7 +657,7 @@ fn what_is_not_cached_is_read_from_the_devices_each_time() {
 /// What is too long for a pool is refused, whoever holds it; and who holds it goes on.
 #[test]
 fn names_and_values_that_are_too_long_stop_nobody() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = fixtures::scratch::folder();
     let at = folder.path();
     fs::create_dir(at.join("disks")).expect("a folder");
     add_disks(&at.join("disks"), &["a"], DISK_BYTES);

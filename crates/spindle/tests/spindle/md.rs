@@ -145,7 +145,7 @@ fn dump_writes_the_content_and_nothing_to_the_members() {
         let directory = images.path().to_str().expect("a path").to_owned();
         let manifest =
             std::fs::read_to_string(folder.join(format!("{name}.json"))).expect("a text");
-        let out = tempfile::tempdir().expect("a folder");
+        let out = fixtures::scratch::folder();
         let file = out.path().join("out.raw");
         let file_text = file.to_str().expect("a path");
         let array = format!("oracle:{name}");
@@ -196,7 +196,7 @@ fn sets_are_found_by_name_uuid_and_member_and_told_in_mdadms_lines_and_as_json()
 /// What the real md makes of it is judged by `md_oracle`.
 #[test]
 fn what_was_created_opens_and_is_not_overwritten_without_force() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = fixtures::scratch::folder();
     let disk = |n: usize| {
         let path = folder.path().join(format!("disk{n}.raw"));
         let file = std::fs::File::create(&path).expect("a disk");
@@ -226,7 +226,7 @@ fn what_was_created_opens_and_is_not_overwritten_without_force() {
 /// One bad copy of a disk must not shut the others out.
 #[test]
 fn a_member_that_is_cut_short_is_left_out_and_named() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = fixtures::scratch::folder();
     let path = |n: usize| folder.path().join(format!("disk{n}.raw"));
     for n in 0..4 {
         std::fs::File::create(path(n)).and_then(|file| file.set_len(24 << 20)).expect("a disk");
@@ -281,7 +281,7 @@ fn a_superblock_with_a_wrong_checksum_is_shown_and_opens_nothing() {
 
 #[test]
 fn what_is_wrong_is_named_in_one_line() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = fixtures::scratch::folder();
     let disk = folder.path().join("disk.raw");
     std::fs::write(&disk, vec![0; 1 << 20]).expect("written");
     let path = disk.to_str().expect("a path");

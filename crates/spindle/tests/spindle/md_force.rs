@@ -75,7 +75,7 @@ fn field(detail: &str, label: &str) -> String {
 /// Two members of three are behind, one more than the other: as when their disks were full one after another.
 #[test]
 fn members_that_are_behind_are_taken_back_by_force_and_the_content_is_there() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = fixtures::scratch::folder();
     let folder = folder.path();
     let images = disks(folder, 3);
     create("data", &["-l5", "-n3", "-c64", "-binternal"], &images);
@@ -132,7 +132,7 @@ fn members_that_are_behind_are_taken_back_by_force_and_the_content_is_there() {
 
 #[test]
 fn a_raid_0_that_lacks_a_member_has_nothing_to_force() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = fixtures::scratch::folder();
     let images = disks(folder.path(), 3);
     create("fast", &["-l0", "-n3"], &images);
     std::fs::remove_file(&images[1]).expect("removed");
@@ -156,7 +156,7 @@ fn a_raid_0_that_lacks_a_member_has_nothing_to_force() {
 /// Members lie in a folder each half, so that each can be opened alone.
 #[test]
 fn halves_that_went_on_without_each_other_are_told_and_neither_wins_silently() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = fixtures::scratch::folder();
     let (a, b) = (folder.path().join("a"), folder.path().join("b"));
     let images = disks(folder.path(), 4);
     create("mirror", &["-l1", "-n4"], &images);
@@ -203,7 +203,7 @@ fn halves_that_went_on_without_each_other_are_told_and_neither_wins_silently() {
 
 #[test]
 fn what_is_told_of_a_set_that_was_assembled_is_how_it_stands_then() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = fixtures::scratch::folder();
     let images = disks(folder.path(), 4);
     create("data", &["-l5", "-n3", "-c64", "--assume-clean", "-x1"], &images);
     let on = [folder.path()];
@@ -238,12 +238,12 @@ fn write_until(socket: &Path, stop: &AtomicBool) {
 
 #[test]
 fn detail_of_a_degraded_set_that_is_being_served_says_who_has_it_and_not_to_force_it() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = fixtures::scratch::folder();
     let images = disks(folder.path(), 3);
     create("data", &["-l5", "-n3", "-c64", "--assume-clean"], &images);
     let on = [folder.path()];
     text(&on, &["fail", "data", &images[2].display().to_string()]);
-    let sockets = tempfile::tempdir().expect("a folder");
+    let sockets = fixtures::scratch::folder();
     let socket = sockets.path().join("s");
     let mut server = Command::new(env!("CARGO_BIN_EXE_spindle"))
         .arg("-d")

@@ -75,7 +75,7 @@ impl Fixture {
     /// The content is what it was, in the first part of the set; its parity and copies are right.
     #[track_caller]
     fn verify(&self, is_at_rest: bool) {
-        let out = tempfile::tempdir().expect("a folder");
+        let out = fixtures::scratch::folder();
         let file = out.path().join("out.raw");
         self.text(&["dump", self.name, file.to_str().expect("a path")]);
         assert_eq!(digest(&file, self.size), self.digest, "{}: the content", self.name);
@@ -155,7 +155,7 @@ fn a_third_mirror_holds_everything() {
     assert!(done.starts_with("raid1-2-bitmap has 3 members now"), "{done}");
     set.verify(true);
     // The new one alone.
-    let alone = tempfile::tempdir().expect("a folder");
+    let alone = fixtures::scratch::folder();
     std::fs::rename(&new, alone.path().join("new.raw")).expect("moved");
     set.folder = alone;
     set.verify(false);
@@ -283,7 +283,7 @@ fn the_real_md_takes_what_was_grown_and_goes_on_with_what_was_killed() {
              mdadm --stop /dev/md{n} 2>&1\n"
         );
     }
-    let scripts = tempfile::tempdir().expect("a folder");
+    let scripts = fixtures::scratch::folder();
     let path = scripts.path().join("check.sh");
     std::fs::write(&path, script).expect("a script");
     let said = succeeded(&machine.arg(&path).output().expect("it starts"), "the oracle");

@@ -33,7 +33,7 @@ fn refused(dir: &Path, arguments: &[&str]) -> String {
 }
 
 fn disks() -> tempfile::TempDir {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = fixtures::scratch::folder();
     for (disk, mib) in [("a", 24), ("b", 24), ("c", 24), ("j", 16), ("k", 16)] {
         let file = std::fs::File::create(folder.path().join(disk)).expect("a disk");
         file.set_len(mib << 20).expect("a size");

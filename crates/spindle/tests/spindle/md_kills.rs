@@ -53,7 +53,7 @@ fn write(socket: &Path, sector: u64, byte: u8) {
 }
 
 fn kill_again_and_again(level: &str, count: usize, more: &[&str], seed: u64) {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = fixtures::scratch::folder();
     let folder = folder.path();
     std::fs::create_dir(folder.join("disks")).expect("made");
     let disks: Vec<String> = (0..count).map(|number| format!("disks/{number}")).collect();

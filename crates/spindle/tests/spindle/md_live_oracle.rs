@@ -103,7 +103,7 @@ fn the_real_md_and_spindle_go_on_by_each_others_bitmaps() {
         println!("skipped: {}, qemu-system-x86_64 or qemu-io is not there", oracle.display());
         return;
     }
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = fixtures::scratch::folder();
     let folder = folder.path();
     let (mut disks, mut nodes) = (Vec::new(), Vec::new());
     for (n, (arguments, count)) in SETS.iter().enumerate() {

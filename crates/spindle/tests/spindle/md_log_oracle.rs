@@ -180,7 +180,7 @@ fn killed_while_writing(dir: &Path) -> String {
 /// Makes a RAID 5 of four by these words, kills its server, and lets md judge. `others` come behind the members.
 fn md_closes_the_hole(create: &[&str], others: &[&str], policy: &str) {
     let Some(oracle) = oracle(true) else { return };
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = fixtures::scratch::folder();
     let dir = folder.path();
     let members = ["d0.raw", "d1.raw", "d2.raw", "d3.raw"];
     new_disks(dir, &members);
@@ -237,7 +237,7 @@ fn the_real_md_replays_the_journal_of_a_server_that_was_killed() {
 #[ignore = "boots a machine: a minute"]
 fn a_journal_of_the_real_md_is_brought_in_after_its_machine_stopped() {
     let Some(oracle) = oracle(false) else { return };
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = fixtures::scratch::folder();
     let dir = folder.path();
     let sets = [("0", vec!["a", "b", "c", "d"]), ("1", vec!["e", "f", "g", "h", "i"])];
     let mut machine = command(oracle.to_str().expect("a path"), dir);

@@ -58,7 +58,7 @@ impl Set {
 
     /// The digest of the content.
     fn content(&self) -> String {
-        let out = tempfile::tempdir().expect("a folder");
+        let out = fixtures::scratch::folder();
         let file = out.path().join("out.raw");
         self.text(&["dump", &self.name, &file.display().to_string()]);
         sha256(&file)
@@ -192,7 +192,7 @@ fn a_set_that_lacks_a_member_it_had_is_started_only_when_told_to() {
 /// What could break: a name that no path can have, or that the superblock cuts; one copy taken for a mirror.
 #[test]
 fn a_set_gets_a_name_as_mdadm_gives_it_and_more_than_one_member() {
-    let set = Set { folder: tempfile::tempdir().expect("a folder"), name: "new".to_owned() };
+    let set = Set { folder: fixtures::scratch::folder(), name: "new".to_owned() };
     let disk = set.new_disk(0, 24 << 20);
     let long = "a".repeat(32);
     for name in ["", " ", "a b", "a/b", "-x", ".x", "/dev/sda", &long] {
@@ -214,7 +214,7 @@ fn a_set_gets_a_name_as_mdadm_gives_it_and_more_than_one_member() {
 /// What could break: a note among the disks ends the command, or a damaged member hides the others.
 #[test]
 fn a_folder_is_examined_around_what_is_no_member() {
-    let set = Set { folder: tempfile::tempdir().expect("a folder"), name: "new".to_owned() };
+    let set = Set { folder: fixtures::scratch::folder(), name: "new".to_owned() };
     let disks: Vec<String> = (0..3).map(|n| set.new_disk(n, 24 << 20)).collect();
     set.text(&["create", "new", "-l5", "-n3", &disks[0], &disks[1], &disks[2]]);
     std::fs::write(set.folder.path().join("a-note"), "3 B").expect("a note");
@@ -235,11 +235,11 @@ fn a_folder_is_examined_around_what_is_no_member() {
 /// could tell what it held, a spare that is used although it was removed.
 #[test]
 fn what_would_lose_data_is_refused_and_what_was_removed_stays_away() {
-    let set = Set { folder: tempfile::tempdir().expect("a folder"), name: "new".to_owned() };
+    let set = Set { folder: fixtures::scratch::folder(), name: "new".to_owned() };
     let disks: Vec<String> = (0..4).map(|n| set.new_disk(n, 24 << 20)).collect();
     set.text(&["create", "new", "-l1", "-n2", "--assume-clean", &disks[0], &disks[1]]);
     // The second goes on alone, while the first lies elsewhere.
-    let elsewhere = tempfile::tempdir().expect("a folder");
+    let elsewhere = fixtures::scratch::folder();
     let away = elsewhere.path().join("disk0.raw");
     std::fs::rename(&disks[0], &away).expect("away");
     set.text(&["assemble", "--run", "new"]);
@@ -252,7 +252,7 @@ fn what_would_lose_data_is_refused_and_what_was_removed_stays_away() {
     assert!(refused.contains("may hold newer data") && refused.contains("--force"), "{refused}");
     assert!(std::fs::read(&disks[1]).expect("read") == newer, "nothing is written to it");
 
-    let fresh = Set { folder: tempfile::tempdir().expect("a folder"), name: "new".to_owned() };
+    let fresh = Set { folder: fixtures::scratch::folder(), name: "new".to_owned() };
     let disks: Vec<String> = (0..4).map(|n| fresh.new_disk(n, 24 << 20)).collect();
     fresh.text(&["create", "new", "-l5", "-n3", &disks[0], &disks[1], &disks[2]]);
     let refused = fresh.refusal(&["fail", "new", &disks[1]]);
@@ -269,7 +269,7 @@ fn what_would_lose_data_is_refused_and_what_was_removed_stays_away() {
 
 #[test]
 fn create_takes_a_size_and_a_bitmaps_chunk() {
-    let set = Set { folder: tempfile::tempdir().expect("a folder"), name: "new".to_owned() };
+    let set = Set { folder: fixtures::scratch::folder(), name: "new".to_owned() };
     let disks: Vec<String> = (0..3).map(|n| set.new_disk(n, 24 << 20)).collect();
     let disks: Vec<&str> = disks.iter().map(String::as_str).collect();
     let create = ["create", "new", "-l5", "-n3", "-c64", "-binternal"];
@@ -292,7 +292,7 @@ fn create_takes_a_size_and_a_bitmaps_chunk() {
 /// the one that was given, an answer to what was refused.
 #[test]
 fn each_change_of_members_is_told_as_json() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = fixtures::scratch::folder();
     let set = Set { folder, name: "data".to_owned() };
     let disks: Vec<String> = (0..5).map(|number| set.new_disk(number, 24 << 20)).collect();
     let json = |arguments: &[&str]| -> serde_json::Value {
@@ -344,8 +344,8 @@ fn each_change_of_members_is_told_as_json() {
 
 /// Two disks of three, in a folder; the third lies beside it, with all that was written.
 fn without_one() -> (tempfile::TempDir, Set) {
-    let aside = tempfile::tempdir().expect("a folder");
-    let set = Set { folder: tempfile::tempdir().expect("a folder"), name: "data".to_owned() };
+    let aside = fixtures::scratch::folder();
+    let set = Set { folder: fixtures::scratch::folder(), name: "data".to_owned() };
     let disks: Vec<String> = (0..3).map(|number| set.new_disk(number, 24 << 20)).collect();
     let [a, b, c] = [0, 1, 2].map(|number| disks[number].as_str());
     set.text(&["create", "data", "-l", "5", "-n", "3", "--assume-clean", a, b, c]);
@@ -401,7 +401,7 @@ fn messages_name_a_set_by_its_name() {
 /// What could break: a superblock with one damaged byte of which it is said that there is none, or only that its checksum is wrong.
 #[test]
 fn a_superblock_with_an_impossible_field_is_named_by_it() {
-    let set = Set { folder: tempfile::tempdir().expect("a folder"), name: "data".to_owned() };
+    let set = Set { folder: fixtures::scratch::folder(), name: "data".to_owned() };
     let disks: Vec<String> = (0..3).map(|number| set.new_disk(number, 12 << 20)).collect();
     let create = ["create", "data", "-l", "5", "-n", "3", "--assume-clean"];
     set.text(&[&create[..], &disks.iter().map(String::as_str).collect::<Vec<_>>()].concat());

@@ -95,7 +95,7 @@ fn the_kernel_mounts_the_file_systems_of_all_sets_and_finds_every_file() {
     if !oracle.is_file() {
         return println!("skipped: the oracle machine is not there");
     }
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = fixtures::scratch::folder();
     let mut manifests: Vec<PathBuf> = std::fs::read_dir(&from)
         .expect("a folder")
         .map(|entry| entry.expect("an entry").path())

@@ -44,7 +44,7 @@ fn the_real_md_runs_what_was_created_and_its_content_is_read_back() {
         println!("skipped: {} or qemu-system-x86_64 is not there", oracle.display());
         return;
     }
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = fixtures::scratch::folder();
     let spindle = || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_spindle"));
         command.current_dir(folder.path()).env_remove("SPINDLE_DEVICES");

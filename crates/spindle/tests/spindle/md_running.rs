@@ -38,7 +38,7 @@ struct Bench {
 
 impl Bench {
     fn new() -> Bench {
-        let folder = tempfile::tempdir().expect("a folder");
+        let folder = fixtures::scratch::folder();
         std::fs::create_dir(folder.path().join("disks")).expect("made");
         Bench { folder, sealed: Vec::new() }
     }

@@ -106,7 +106,7 @@ fn can_run(program: &Path) -> bool {
 
 /// A pool of four disks, raidz1.
 fn pool(mib: u64) -> tempfile::TempDir {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = fixtures::scratch::folder();
     let disks = folder.path().join("disks");
     std::fs::create_dir(&disks).expect("a directory");
     add_disks(&disks, &["a", "b", "c", "d"], mib << 20);

@@ -17,7 +17,7 @@ const HELD: &str = "pools = [\"tank\"]\n";
 
 /// A folder with a pool that is mounted below it.
 fn folder() -> (tempfile::TempDir, PathBuf) {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = fixtures::scratch::folder();
     let at = folder.path().canonicalize().expect("it is there");
     fs::create_dir(at.join("disks")).expect("a folder");
     add_disks(&at.join("disks"), &["a"], 128 << 20);

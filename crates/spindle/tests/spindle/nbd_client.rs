@@ -32,7 +32,7 @@ impl Serving {
             eprintln!("skipped: {program} is not installed");
             return None;
         }
-        let dir = tempfile::tempdir().expect("a folder");
+        let dir = fixtures::scratch::folder();
         let disk = std::fs::File::create(dir.path().join("disk")).expect("made");
         disk.set_len(SIZE).expect("longer");
         let socket = dir.path().join("s");
@@ -165,7 +165,7 @@ fn nbdkit_with_and_without_what_a_server_may_lack_holds_what_was_written() {
 fn qemu_holds_what_was_written() {
     let arguments = ["-k", "s", "-f", "raw", "-t", "--discard=unmap", "disk"];
     // qemu-nbd wants the socket's full path.
-    let dir = tempfile::tempdir().expect("a folder");
+    let dir = fixtures::scratch::folder();
     let socket = dir.path().join("s").display().to_string();
     let mut arguments = arguments.map(str::to_owned);
     arguments[1].clone_from(&socket);

@@ -24,7 +24,7 @@ const STATUS: &str =
     "status: One or more devices lack data that was written while they were away.\n";
 
 fn folder(names: &[&str]) -> TempDir {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = fixtures::scratch::folder();
     fs::create_dir(folder.path().join("disks")).expect("a folder");
     add_disks(&folder.path().join("disks"), names, DISK);
     fs::write(folder.path().join("file"), fixtures::noise(1, 3 << 20)).expect("a file");

@@ -30,7 +30,7 @@ const MIB: usize = 1 << 20;
 
 /// A folder with `disks`, in which these lie.
 fn folder(names: &[&str]) -> TempDir {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = fixtures::scratch::folder();
     fs::create_dir(folder.path().join("disks")).expect("a folder");
     add_disks(&folder.path().join("disks"), names, DISK);
     folder
@@ -71,7 +71,7 @@ fn dump(at: &Path, volume: &str, to: &Path) {
 
 /// What `zdb` says of a pool on these volumes, and where its labels say that it lies.
 fn judge(at: &Path, pool: &str, volumes: &[(&str, &str)]) {
-    let dumped = tempfile::tempdir().expect("a folder");
+    let dumped = fixtures::scratch::folder();
     for (n, (volume, path)) in volumes.iter().enumerate() {
         let to = dumped.path().join(format!("v{n}"));
         dump(at, volume, &to);

@@ -29,7 +29,7 @@ fn there(tools: &[&str]) -> bool {
 }
 
 fn temporary() -> tempfile::TempDir {
-    tempfile::tempdir().expect("a temporary folder")
+    fixtures::scratch::folder()
 }
 
 fn start(dir: &Path, arguments: &[&str]) -> Serving {

@@ -131,7 +131,7 @@ fn sparse(path: &Path, len: u64) {
 
 #[test]
 fn thousands_of_huge_requests_whose_clients_leave_keep_nobody_waiting() {
-    let dir = tempfile::tempdir().expect("a folder");
+    let dir = fixtures::scratch::folder();
     let dir = dir.path();
     sparse(&dir.join("disk"), 5 << 30);
     let serving = spindle(dir, &["disk"]);
@@ -154,7 +154,7 @@ fn thousands_of_huge_requests_whose_clients_leave_keep_nobody_waiting() {
 
 #[test]
 fn strangers_that_say_nothing_or_half_of_something_keep_nobody_waiting() {
-    let dir = tempfile::tempdir().expect("a folder");
+    let dir = fixtures::scratch::folder();
     let dir = dir.path();
     sparse(&dir.join("disk"), 1 << 20);
     let serving = spindle(dir, &["disk"]);
@@ -185,7 +185,7 @@ fn strangers_that_say_nothing_or_half_of_something_keep_nobody_waiting() {
 
 #[test]
 fn clients_that_take_no_answers_hold_no_more_memory_than_was_allowed() {
-    let dir = tempfile::tempdir().expect("a folder");
+    let dir = fixtures::scratch::folder();
     let dir = dir.path();
     sparse(&dir.join("disk"), 64 << 20);
     let serving = spindle(dir, &["disk", "--memory", "64MiB"]);
@@ -204,7 +204,7 @@ fn clients_that_take_no_answers_hold_no_more_memory_than_was_allowed() {
 
 #[test]
 fn a_lack_of_memory_is_the_error_of_a_request_and_not_the_end_of_the_server() {
-    let dir = tempfile::tempdir().expect("a folder");
+    let dir = fixtures::scratch::folder();
     let dir = dir.path();
     sparse(&dir.join("disk"), 64 << 20);
     let script = "ulimit -v 700000; exec \"$0\" serve disk --nbd unix:s";
@@ -233,7 +233,7 @@ fn a_lack_of_memory_is_the_error_of_a_request_and_not_the_end_of_the_server() {
 
 #[test]
 fn a_file_of_any_length_is_served_whole() {
-    let dir = tempfile::tempdir().expect("a folder");
+    let dir = fixtures::scratch::folder();
     let dir = dir.path();
     for len in [1, 511, 513, 100_001] {
         let mut bytes: Vec<u8> = (0..len).map(|n| (n % 251) as u8).collect();
@@ -254,7 +254,7 @@ fn a_file_of_any_length_is_served_whole() {
 
 #[test]
 fn what_was_cut_off_a_served_file_is_no_hole_to_copy_programs() {
-    let dir = tempfile::tempdir().expect("a folder");
+    let dir = fixtures::scratch::folder();
     let dir = dir.path();
     fs::write(dir.join("disk"), vec![1; 8 << 20]).expect("written");
     let serving = spindle(dir, &["disk", "--readonly"]);

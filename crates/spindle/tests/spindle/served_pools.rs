@@ -22,7 +22,7 @@ const DISK_BYTES: u64 = 128 << 20;
 
 /// Two pools, `tank` with `tank/home/anna`, a volume and a snapshot, and `old` with a file; and folders to mount on.
 fn two_pools() -> tempfile::TempDir {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = fixtures::scratch::folder();
     let at = folder.path();
     for name in ["disks", "home", "old", "home/in"] {
         fs::create_dir(at.join(name)).expect("a folder");
@@ -226,7 +226,7 @@ fn a_pool_on_what_else_is_served_stays() {
     if Command::new("sgdisk").arg("--version").output().is_err() {
         return println!("skipped: sgdisk is not installed (Debian package gdisk)");
     }
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = fixtures::scratch::folder();
     let at = folder.path();
     fs::create_dir(at.join("disks")).expect("a folder");
     add_disks(&at.join("disks"), &["p"], 3 * DISK_BYTES);

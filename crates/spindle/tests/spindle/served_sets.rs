@@ -65,7 +65,7 @@ fn disks(dir: &Path, names: &[&str]) {
 
 /// A RAID 5 set `r` of three disks.
 fn set() -> tempfile::TempDir {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = fixtures::scratch::folder();
     let dir = folder.path();
     disks(dir, &["a", "b", "c"]);
     let members = ["disks/a", "disks/b", "disks/c"];
@@ -582,7 +582,7 @@ fn a_set_that_can_not_be_written_says_why_and_is_read() {
         ("raid1-2-v090", "superblocks 0.90"),
         ("raid5-3-reshape-to-4", "a reshape under way, which spindle md grow --continue ends"),
     ] {
-        let folder = tempfile::tempdir().expect("a folder");
+        let folder = fixtures::scratch::folder();
         let dir = folder.path();
         fixtures::unpack_to(&fixtures, name, dir);
         let disk = dir.join("disk0.raw");

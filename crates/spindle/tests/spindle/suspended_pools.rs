@@ -24,7 +24,7 @@ struct Small(TempDir);
 impl Small {
     /// Of some MiB; nothing where nothing can be mounted.
     fn new(mib: u32) -> Option<Small> {
-        let folder = tempfile::tempdir().expect("a folder");
+        let folder = fixtures::scratch::folder();
         let at = folder.path().join("disks");
         fs::create_dir(&at).expect("a folder");
         fs::create_dir(folder.path().join("home")).expect("a folder");

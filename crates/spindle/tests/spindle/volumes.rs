@@ -29,7 +29,7 @@ fn refused(dir: &Path, arguments: &[&str], saying: &str) {
 
 /// A folder with a group `vg` of three disks, and two volumes.
 fn group() -> tempfile::TempDir {
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = fixtures::scratch::folder();
     fs::create_dir(dir.path().join("disks")).expect("made");
     for name in ["disks/a", "disks/b", "disks/c"] {
         let file = File::create(dir.path().join(name)).expect("made");

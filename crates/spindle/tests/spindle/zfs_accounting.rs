@@ -92,7 +92,7 @@ fn userspace_says_line_by_line_what_openzfs_says() {
 
 #[test]
 fn limits_are_set_shown_and_hold() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = fixtures::scratch::folder();
     let at = folder.path();
     disk(at, "a");
     done(at, &["zpool", "create", "-O", "compression=off", "tank", "a"]);
@@ -144,7 +144,7 @@ fn limits_are_set_shown_and_hold() {
 
 #[test]
 fn projects_are_given_handed_down_and_taken() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = fixtures::scratch::folder();
     let at = folder.path();
     disk(at, "a");
     done(at, &["zpool", "create", "tank", "a"]);
@@ -250,7 +250,7 @@ fn the_kernel_counts_on_what_spindle_counted_and_gives_it_back() {
         println!("skipped: {} or qemu-system-x86_64 is not there", oracle.display());
         return;
     }
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = fixtures::scratch::folder();
     let at = folder.path();
     ["a", "b", "k"].into_iter().for_each(|name| disk(at, name));
     done(at, &["zpool", "create", "tank", "mirror", "a", "b"]);

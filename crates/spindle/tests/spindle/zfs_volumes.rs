@@ -24,7 +24,7 @@ fn create<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
 
 /// A pool `tank` on empty disks.
 fn pool(names: &[&str], layout: &[&str]) -> tempfile::TempDir {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = fixtures::scratch::folder();
     let disks = folder.path().join("disks");
     fs::create_dir(&disks).expect("a folder");
     add_disks(&disks, names, DISK_BYTES);

@@ -181,7 +181,7 @@ fn carried_out_by_the_mount(at: &Path) {
 #[test]
 fn what_is_written_to_a_mount_is_there_afterwards_and_what_was_synced_survives_a_kill() {
     let folder = disks(&["a", "b"]);
-    let (at, directory) = (folder.path(), tempfile::tempdir().expect("a folder"));
+    let (at, directory) = (folder.path(), fixtures::scratch::folder());
     done(at, &["zpool", "create", "tank", "mirror", "a", "b"]);
     let Some(mut server) = mounted(at, directory.path(), &[]) else { return };
     let inside = |name: &str| directory.path().join(name);
@@ -248,7 +248,7 @@ fn digest(at: &Path, content: &[u8]) -> String {
 
 /// Writes to a mount, makes it durable by the intent log, and is killed. Says what `logged` and `renamed` hold.
 fn logged_and_killed(at: &Path) -> Option<Vec<u8>> {
-    let directory = tempfile::tempdir().expect("a folder");
+    let directory = fixtures::scratch::folder();
     let mut server = mounted(at, directory.path(), &[])?;
     let inside = |name: &str| directory.path().join(name);
     let content: Vec<u8> = (0..700_000_u32).map(|n| (n / 3) as u8).collect();
@@ -310,7 +310,7 @@ fn the_kernel_replays_a_log_that_leads_to_blocks() {
     let kinds = ["recordsize=1M", "compression=zstd", "checksum=skein", "logbias=throughput"];
     let options: Vec<&str> = kinds.iter().flat_map(|kind| ["-o", *kind]).collect();
     done(at, &[&["zfs", "create"], &options[..], &["tank/long"]].concat());
-    let directory = tempfile::tempdir().expect("a folder");
+    let directory = fixtures::scratch::folder();
     let Some(mut server) = mounted(at, directory.path(), &[]) else { return };
     let file = |name: &str| directory.path().join("long").join(name);
     // The first takes its group along.

@@ -4,14 +4,15 @@ use super::protocol::{Ask, Picture};
 use crate::context::Context;
 use crate::control::client::{Server, Wanted, Words, reach};
 use crate::error::Error;
-use ::md::assemble::{Choice, Found};
+use crate::sets::sources::path_of;
+use ::md::assemble::Choice;
 use serde::de::DeserializeOwned;
-use std::path::PathBuf;
+use std::collections::BTreeSet;
 
 const WORDS: Words = Words { what: "set", serve: "spindle md serve" };
 
 fn server(context: &Context, choice: &Choice, ask: Ask) -> Result<Option<Server>, Error> {
-    let devices = choice.taking_part().map(Found::name).map(PathBuf::from).collect();
+    let devices = choice.taking_part().map(path_of).collect::<BTreeSet<_>>().into_iter().collect();
     let socket = choice.set.to_string();
     // Who only tries a command out has nothing changed elsewhere.
     let refused = ask.changes() && context.host().is_covered();

@@ -104,7 +104,7 @@ pub struct Pictured {
     pub number: u32,
     /// Where it lies; by the name that the server was given where that leads nowhere any more.
     pub path: PathBuf,
-    /// The file, where there was one.
+    /// The file, where there was one, and it is no part of it.
     pub identity: Option<Numbers>,
     /// What it is.
     pub state: State,
@@ -177,7 +177,7 @@ impl From<Added> for JoinedAs {
 /// Who left.
 #[derive(Serialize, Deserialize)]
 pub struct Left {
-    /// Paths, and the files where there were some.
+    /// Paths, and the files where there were some and they are no parts of them.
     pub devices: Vec<(PathBuf, Option<Numbers>)>,
 }
 

@@ -1,7 +1,8 @@
 //! What a running set is asked for, carried out where it runs.
 //!
 //! Devices are found by the file that a path leads to, as the members were when the set was opened or they came: the
-//! client may know them by other paths. One that leads nowhere any more is found by the path itself.
+//! client may know them by other paths, and the partition of it, where it is one. One that leads nowhere any more is found by the path
+//! itself.
 //!
 //! Devices come and go one request after another, and never while the caretaker takes a spare. `check` and `repair` wait
 //! for a resync or rebuild under way, and there is one of them at a time. `stop` is refused while clients have the set open,
@@ -18,11 +19,13 @@ use crate::event::Events;
 use crate::expendable::{check_distinct, check_expendable};
 use crate::paths::absolute;
 use crate::random;
+use crate::sets::place::{Place, file_of, whole_of};
+use crate::sets::sources::partition_on;
 use ::md::assemble::{self, Found};
 use ::md::live::{DeviceReport, LiveArray, LiveError};
 use ::md::superblock::Uuid;
 use ::md::{MemberState, SyncPriority};
-use host::{FileDevice, FileOptions, Host, Identity, OpenError};
+use host::{FileDevice, FileOptions, Host, OpenError};
 use rt::sync::oneshot;
 use rt::{DeviceRef, Rt, Task};
 use serde::Serialize;
@@ -43,7 +46,7 @@ const BUSY_REST: Duration = Duration::from_millis(50);
 struct Known {
     name: Arc<str>,
     path: PathBuf,
-    identity: Option<Numbers>,
+    place: Option<Place>,
 }
 
 /// A device that is to join.
@@ -125,7 +128,7 @@ impl Served {
         let pictured = |report: &DeviceReport| {
             let own = known.iter().find(|one| one.name == report.name);
             let path = own.map_or_else(|| PathBuf::from(&*report.name), |own| own.path.clone());
-            Pictured::of(report, path, own.and_then(|own| own.identity))
+            Pictured::of(report, path, own.and_then(Known::file))
         };
         Picture {
             devices: self.set.devices().iter().map(pictured).collect(),
@@ -136,11 +139,11 @@ impl Served {
 
     /// The device of the set that a path leads to.
     fn device_at(&self, path: &Path) -> Option<DeviceReport> {
-        let (file, known) = (numbers(path), self.known.borrow());
-        let is_file = |one: &&Known| file.is_some() && one.identity == file;
+        let (place, known) = (Place::of(path), self.known.borrow());
+        let is_it = |one: &&Known| place.is_some() && one.place == place;
         // Another file may lie there now.
         let was_there = |one: &&Known| one.path == path;
-        let own = known.iter().find(is_file).or_else(|| known.iter().find(was_there))?;
+        let own = known.iter().find(is_it).or_else(|| known.iter().find(was_there))?;
         let name = Arc::clone(&own.name);
         self.set.devices().into_iter().find(|device| device.name == name)
     }
@@ -197,6 +200,9 @@ impl Served {
         }
         if own.as_ref().is_some_and(|own| own.is_journal) {
             return Err(Error::WasJournal { path: path.into() });
+        }
+        if let Some(whole) = whole_of(path) {
+            return Err(Error::JoinsServed { path: path.into(), whole });
         }
         let options = FileOptions { direct: false, read_only: true };
         let device = FileDevice::open(&self.host, path, options)?;
@@ -265,12 +271,12 @@ impl Served {
             let Some(own) = own else { continue };
             let mut known = self.known.borrow_mut();
             let own = known.iter().position(|known| known.name == own.name);
-            left.extend(own.map(|place| known.remove(place)).map(|one| (one.path, one.identity)));
+            left.extend(own.map(|place| known.remove(place)).map(Known::left));
         }
         for found in strangers {
             self.set.remove(&found).await?;
             let known = Known::at(found.device.name());
-            left.push((known.path, known.identity));
+            left.push(known.left());
         }
         Ok(Left { devices: left })
     }
@@ -278,8 +284,12 @@ impl Served {
     /// A device that was left out when the set was opened.
     async fn left_out(&self, path: &Path) -> Result<Found, Error> {
         let options = FileOptions { direct: false, read_only: true };
-        let opened = FileDevice::open(&self.host, path, options).map_err(Error::Named)?;
-        let found = assemble::find(&(Rc::new(opened) as DeviceRef)).await;
+        let opened = FileDevice::open(&self.host, &file_of(path), options).map_err(Error::Named)?;
+        let mut device: DeviceRef = Rc::new(opened);
+        if whole_of(path).is_some() {
+            device = partition_on(&device, path).await?.device;
+        }
+        let found = assemble::find(&device).await;
         let found = found?.filter(|one| one.superblock.set_uuid() == self.set.uuid());
         found.ok_or_else(|| Error::NotOfSet { path: path.into() })
     }
@@ -355,7 +365,8 @@ impl Service for Served {
 
     fn has(&self, devices: &[Numbers]) -> bool {
         let known = self.known.borrow();
-        let is_ours = |device: &Numbers| known.iter().any(|one| one.identity == Some(*device));
+        let lies_on = |one: &Known| one.place.map(|place| place.on.numbers());
+        let is_ours = |device: &Numbers| known.iter().any(|one| lies_on(one) == Some(*device));
         !devices.is_empty() && devices.iter().all(is_ours)
     }
 
@@ -397,7 +408,18 @@ impl Known {
     /// The device of this name, which is a path.
     fn at(name: Arc<str>) -> Known {
         let path = Path::new(&*name);
-        Known { identity: numbers(path), path: absolute(path), name }
+        Known { place: Place::of(path), path: absolute(path), name }
+    }
+
+    /// The file that it is; none where it is a part of one.
+    fn file(&self) -> Option<Numbers> {
+        self.place.filter(|place| place.partition.is_none()).map(|place| place.on.numbers())
+    }
+
+    /// As who left is told.
+    fn left(self) -> (PathBuf, Option<Numbers>) {
+        let file = self.file();
+        (self.path, file)
     }
 }
 
@@ -408,11 +430,6 @@ impl Drop for Checks<'_> {
     fn drop(&mut self) {
         self.0.set(false);
     }
-}
-
-/// What tells the file at a path from others; none where none is there.
-fn numbers(path: &Path) -> Option<Numbers> {
-    Identity::of(path).ok().map(Identity::numbers)
 }
 
 fn told(result: &impl Serialize) -> Result<Value, Error> {

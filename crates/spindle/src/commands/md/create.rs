@@ -7,7 +7,7 @@
 //! after a flush, and superblocks of other versions that lie elsewhere on it are wiped, so that it is never two
 //! things at once.
 //!
-//! A device may be a partition of a disk image, `IMAGE:N`, too: of a copy whose superblock was overwritten.
+//! A device may be a partition of a disk image, `IMAGE:N`, too: also of a copy whose superblock was overwritten.
 
 use super::words;
 use crate::events::context;
@@ -18,7 +18,7 @@ use ::md::superblock::{MAGIC, SUPERBLOCK_BYTES, Stamp};
 use ::md::{ArraySpec, CHUNK_DEFAULT, Layout, Level};
 use attach::Context;
 use attach::sets::parted::Parted;
-use attach::sets::sources;
+use attach::sets::place::whole_of;
 use attach::{expendable, random};
 use clap::Args;
 use rt::{Buf, DeviceRef, IoError, Request};
@@ -99,21 +99,23 @@ pub fn run(args: CreateArgs) -> Result<(), Failure> {
     let runtime = context()?;
     let mut devices = Vec::new();
     let paths: Vec<&PathBuf> = args.devices.iter().chain(&args.write_journal).collect();
-    let mut parted = Parted::default();
+    let mut opened = Parted::default();
     for (n, path) in paths.iter().enumerate() {
         if path.as_os_str() == "missing" && n < args.raid_devices {
             devices.push(None);
             continue;
         }
         let others = paths[..n].iter().map(|other| other.as_path());
-        if let Some(image) = sources::whole_of(path) {
-            devices.push(Some(parted.open(&runtime, path, &image, others, args.force)?));
-            continue;
+        let is_partition = whole_of(path).is_some();
+        if !is_partition {
+            expendable::check_expendable(path, args.force)?;
+            expendable::check_distinct(path, others.clone())?;
         }
-        expendable::check_expendable(path, args.force)?;
-        expendable::check_distinct(path, others)?;
-        parted.check_apart(path)?;
-        devices.push(Some(sources::open_writing(&runtime.host(), path)?));
+        let device = opened.open_any(&runtime, path, others)?;
+        if is_partition {
+            expendable::check_expendable_opened(&runtime, path, &device, args.force)?;
+        }
+        devices.push(Some(device));
     }
     let new = wished(&args, name)?;
     let mut described = Vec::new();

@@ -13,7 +13,7 @@ use ::md::superblock::{ALL_SECTORS, Features};
 use attach::sets::missing::{take_back, tell_left_out};
 use attach::sets::running::client;
 use attach::sets::running::protocol::{Doing, Picture, Pictured, State};
-use attach::sets::{name as names, sources};
+use attach::sets::{name as names, place, sources};
 use clap::Args;
 use host::Identity;
 use rt::Device;
@@ -251,8 +251,12 @@ impl<'a> Detail<'a> {
         let there = there.chain(self.choice.left_out.iter().map(|left| &left.found));
         let mut names = there.map(Found::name);
         let same = |name: &String| {
-            let own = Identity::of(Path::new(name)).map(Identity::numbers);
-            device.identity.is_some() && own.ok() == device.identity
+            let name = Path::new(name);
+            match device.identity {
+                Some(identity) => Identity::of(name).is_ok_and(|own| own.numbers() == identity),
+                // Where it is a part of a file.
+                None => place::same(name, &device.path),
+            }
         };
         names.find(same).unwrap_or_else(|| device.path.display().to_string())
     }

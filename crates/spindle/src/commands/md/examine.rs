@@ -18,6 +18,7 @@ use ::md::superblock::v1::SuperblockV1;
 use ::md::superblock::v090::{Descriptor, SuperblockV090};
 use ::md::superblock::{Features, Role};
 use attach::paths::expand;
+use attach::sets::place::whole_of;
 use attach::sets::{missing, name as names, sources};
 use attach::{Context, Event, typed};
 use clap::Args;
@@ -194,7 +195,7 @@ fn members(runtime: &Context, paths: &[PathBuf], named: bool) -> Result<Members,
             Ok(Some(member)) => members.push(member),
             Ok(None) => {
                 let before = members.len() + damaged.len();
-                if sources::whole_of(path).is_none() {
+                if whole_of(path).is_none() {
                     let on_parts = members_on_parts(runtime, device, &all);
                     members.extend(on_parts.members);
                     damaged.extend(on_parts.damaged);

@@ -12,10 +12,11 @@ use ::md::assemble::{self, AssembleError, Choice, Found, Superblock};
 use ::md::grow::{self, GrowError, NewMember, Reshape, SizeWish};
 use attach::Context;
 use attach::paths::expand;
+use attach::sets::parted::Parted;
+use attach::sets::place::same;
 use attach::sets::{live, missing, sources};
 use attach::{expendable, random};
 use clap::{ArgGroup, Args};
-use host::identity::same;
 use rt::DeviceRef;
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
@@ -236,7 +237,7 @@ fn kibibytes(text: &str) -> Result<ByteCount, Failure> {
 
 /// The devices to be added: those that are not spares of the set already.
 fn added(runtime: &Context, args: &GrowArgs, choice: &Choice) -> Result<Vec<NewMember>, Failure> {
-    let mut added = Vec::new();
+    let (mut added, mut opened) = (Vec::new(), Parted::default());
     for (n, path) in args.add.iter().enumerate() {
         let is_it = |found: &&Found| same(Path::new(&found.name()), path);
         if choice.spares.iter().any(|found| is_it(&found)) {
@@ -246,8 +247,9 @@ fn added(runtime: &Context, args: &GrowArgs, choice: &Choice) -> Result<Vec<NewM
             let text = "it is a member of the set already: name another";
             return Err(Failure::usage(format!("{}: {text}", path.display())));
         }
-        expendable::check_distinct(path, args.add[..n].iter().map(|other| other.as_path()))?;
-        let device = live::for_writing(runtime, path)?;
+        let others = args.add[..n].iter().map(|other| other.as_path());
+        expendable::check_distinct(path, others.clone())?;
+        let device = opened.open_any(runtime, path, others)?;
         // What an earlier attempt left on it is no reason to ask.
         let probed = device.clone();
         let of_set = runtime.runtime().block_on(async move { assemble::find(&probed).await });
@@ -257,7 +259,7 @@ fn added(runtime: &Context, args: &GrowArgs, choice: &Choice) -> Result<Vec<NewM
                 && matches!(found.superblock, Superblock::V1(_))
         });
         if !is_left {
-            expendable::check_expendable(path, args.force)?;
+            expendable::check_expendable_opened(runtime, path, &device, args.force)?;
         }
         added.push(NewMember { device, uuid: random::uuid()? });
     }

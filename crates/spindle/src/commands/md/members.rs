@@ -26,6 +26,8 @@ use ::md::superblock::Uuid;
 use attach::event::Work;
 use attach::paths::absolute;
 use attach::sets::missing::{refuse_lacking, refuse_lacking_beside};
+use attach::sets::parted::Parted;
+use attach::sets::place::same;
 use attach::sets::running::client;
 use attach::sets::running::protocol::{Ask, Failed, Joined, Left, Marked};
 use attach::sets::{live, sources};
@@ -33,7 +35,6 @@ use attach::{Context, Error};
 use attach::{expendable, random};
 use clap::Args;
 use host::Identity;
-use host::identity::same;
 use rt::DeviceRef;
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -136,19 +137,20 @@ pub fn add(args: &AddArgs, paths: &[PathBuf]) -> Result<(), Failure> {
         return tell_joined(args, &joined, &[]);
     }
     let set_uuid = choice.set;
-    let mut joining = Vec::new();
-    for path in &args.devices {
+    let (mut joining, mut opened) = (Vec::new(), Parted::default());
+    for (n, path) in args.devices.iter().enumerate() {
         if choice.taking_part().any(|found| same(Path::new(&found.name()), path)) {
             let text = "it is a device of the set already";
             return Err(Failure::usage(format!("{}: {text}", path.display())));
         }
-        let device = live::for_writing(&runtime, path)?;
+        let others = args.devices[..n].iter().map(|other| other.as_path());
+        let device = opened.open_any(&runtime, path, others)?;
         let looked_at = Rc::clone(&device);
         // What can't be read as a member is none; whether it may be overwritten is asked next.
         let found = runtime.finish(async move { assemble::find(&looked_at).await });
         let found = found.ok().flatten().filter(|one| one.superblock.set_uuid() == set_uuid);
         if found.is_none() {
-            expendable::check_expendable(path, args.force)?;
+            expendable::check_expendable_opened(&runtime, path, &device, args.force)?;
         }
         joining.push((device, found, random::uuid()?));
     }
@@ -344,9 +346,11 @@ fn names_of(args: &RemoveArgs, choice: &Choice, left: &Left) -> Vec<String> {
     let named = args.devices.iter().filter(|path| !is_word(path)).cloned();
     let here: Vec<PathBuf> = named.chain(found).collect();
     let name = |(path, file): &(PathBuf, Option<(u64, u64)>)| {
-        let own = here.iter().find(|own| {
-            file.is_some_and(|file| Identity::of(own).is_ok_and(|own| own.numbers() == file))
-        });
+        let is_it = |own: &&PathBuf| match file {
+            Some(file) => Identity::of(own).is_ok_and(|own| own.numbers() == *file),
+            None => same(own, path),
+        };
+        let own = here.iter().find(is_it);
         own.unwrap_or(path).display().to_string()
     };
     left.devices.iter().map(name).collect()

@@ -121,14 +121,15 @@ pub fn arranged(words: Vec<OsString>) -> Vec<OsString> {
             Some((name, _)) => (name, true),
             None => (text, false),
         };
-        let option = name.strip_prefix("--");
+        // As fio has it, one dash does.
+        let option = name.strip_prefix("--").or_else(|| name.strip_prefix('-'));
         let own = own.iter().find(|(own, _)| Some(own.as_str()) == option);
         match own {
             _ if matches!(text, "-h" | "-V") => first.push(word),
             None => behind.push(word),
             Some((_, takes_value)) => {
                 let takes_next = *takes_value && !has_value;
-                first.push(word);
+                first.push(if text.starts_with("--") { word } else { format!("-{text}").into() });
                 first.extend(takes_next.then(|| rest.next()).flatten());
             }
         }
@@ -140,9 +141,52 @@ pub fn arranged(words: Vec<OsString>) -> Vec<OsString> {
     first
 }
 
+/// What there is here instead of an option of fio's program that this one lacks; nothing where fio's has none of this name.
+fn instead(option: &str) -> Option<&'static str> {
+    Some(match option {
+        "o" => {
+            "--output=FILE writes the output to a file, --output-format=FORMAT says in which form"
+        }
+        "m" | "f" | "append-terse" | "terse-version" => {
+            "--minimal gives the terse form, version 3, and --output-format=normal,terse both"
+        }
+        "v" => "spindle --version tells the version",
+        "d" | "debug" | "showcmd" => "--parse-only says what would run",
+        "status-interval" | "bandwidth-log" | "latency-log" => {
+            "what was measured is told at the end of a repeat; how it went until then is what a job's write_bw_log=NAME, \
+             write_iops_log=NAME and write_lat_log=NAME put down, with log_avg_msec=MS"
+        }
+        "cmdhelp" | "enghelp" => "docs/guide/fio.md tells what jobs may say",
+        "readonly" => "block devices are not written without --destructive",
+        "server" | "client" | "remote-config" | "daemonize" => {
+            "it runs here and in the foreground: start it on the other host"
+        }
+        "max-jobs"
+        | "alloc-size"
+        | "aux-path"
+        | "inflate-log"
+        | "warnings-fatal"
+        | "idle-prof"
+        | "trigger"
+        | "trigger-file"
+        | "trigger-timeout"
+        | "trigger-remote"
+        | "cpuclock-test"
+        | "crctest"
+        | "memcpytest"
+        | "merge-blktrace-only" => "there is nothing of the kind here: leave it out",
+        _ => return None,
+    })
+}
+
 /// What the words say.
 fn read(words: &[String]) -> Result<CommandLine, Failure> {
     CommandLine::read(words).map_err(|error| match &error {
+        JobError::UnknownOption { option, .. } if instead(option).is_some() => {
+            let dashes = if option.len() == 1 { "-" } else { "--" };
+            let instead = instead(option).unwrap_or_default();
+            Failure::usage(format!("{dashes}{option} of fio's program is not known: {instead}"))
+        }
         JobError::UnknownOption { option, nearest: None, .. } => {
             let own = own_options();
             match nearest_of(option, own.iter().map(|(own, _)| own.as_str())) {

@@ -52,9 +52,14 @@ fn divided(disks: &Path, slots: &[usize], table: fn(&File, (u64, u64))) -> Optio
 
 /// A GPT of two partitions, 1 and 3, of which the last is for the data.
 fn gpt(file: &File, data: (u64, u64)) {
+    gpt_of(file, [(1, MIB, MIB), (3, data.0, data.1)]);
+}
+
+/// A GPT of these partitions: their numbers, where they begin, and how long they are.
+fn gpt_of(file: &File, parts: [(usize, u64, u64); 2]) {
     let blocks = file.metadata().expect("its size").len() / 512;
     let mut table = [0; 128 * 128];
-    for (number, start, len) in [(1, MIB, MIB), (3, data.0, data.1)] {
+    for (number, start, len) in parts {
         let entry = &mut table[(number - 1) * 128..number * 128];
         // The kind, and who it is: anything but zeros.
         entry[..32].fill(number as u8);
@@ -286,12 +291,7 @@ fn a_set_on_partitions_of_disk_images_is_found_and_read() {
     let hash: String =
         hash_of(&dir.path().join("out")).iter().map(|byte| format!("{byte:02x}")).collect();
     assert_eq!(Some(hash.as_str()), manifest["array"]["sha256"].as_str());
-    // It is not written, and not by way of a dump onto one of its own disks.
-    refused(
-        dir.path(),
-        &["-d", "disks", "md", "assemble", "raid5-4-xfs", "--run"],
-        "it is a partition of disks/disk0, which is only read here",
-    );
+    // It is not written by way of a dump onto one of its own disks.
     refused(
         dir.path(),
         &["-d", "disks", "md", "dump", "raid5-4-xfs", "disks/disk0", "--overwrite"],
@@ -305,4 +305,111 @@ fn a_set_on_partitions_of_disk_images_is_found_and_read() {
     ));
     serving.stop();
     assert!(images(&disks) == before);
+}
+
+/// Three images of disks, each with a partition of a mirror `small` or of nothing, and one of a RAID 5 `data`, and something else
+/// between them and at the end.
+fn two_sets(dir: &Path) {
+    for name in ["a", "b", "c"] {
+        let disk = image(&dir.join("disks").join(name), DATA_AT + 26 * MIB);
+        gpt_of(&disk, [(1, MIB, 6 * MIB), (3, DATA_AT, 24 * MIB)]);
+        for at in [MIB - 4096, DATA_AT - MIB, DATA_AT + 24 * MIB] {
+            disk.write_all_at(&[0xab; 4096], at).expect("written");
+        }
+    }
+    done(dir, &["md", "create", "small", "-l1", "-n2", "disks/a:1", "disks/b:1"]);
+    let members = ["disks/a:3", "disks/b:3", "disks/c:3"];
+    done(dir, &[&["md", "create", "data", "-l5", "-n3"], &members[..]].concat());
+}
+
+/// What of an image is no partition of [`two_sets`].
+fn beside(disk: &Path) -> Vec<u8> {
+    let bytes = fs::read(disk).expect("read");
+    let at = |at: u64| at as usize;
+    let (first, second) = (at(MIB), at(DATA_AT));
+    let ends = (at(7 * MIB), at(DATA_AT + 24 * MIB));
+    [&bytes[..first], &bytes[ends.0..second], &bytes[ends.1..]].concat()
+}
+
+/// What could break: a set that is made on partitions of images is only read there; a byte beside the partitions is written; a command
+/// does not meet the server, or takes one partition for another; a device is taken twice.
+#[test]
+fn a_set_on_partitions_of_disk_images_is_assembled_served_and_changed() {
+    let folder = folder();
+    let dir = folder.path();
+    two_sets(dir);
+    let disks = ["a", "b", "c"].map(|name| dir.join("disks").join(name));
+    let others = disks.clone().map(|disk| beside(&disk));
+    let text = done(dir, &["-d", "disks", "md", "assemble", "data"]);
+    assert!(text.contains("was assembled with 3 drives"), "{text}");
+    assert_eq!(done(dir, &["-d", "disks", "md", "check", "data"]), "mismatch_cnt = 0\n");
+
+    let socket = dir.join("s");
+    let address = format!("unix:{}", socket.display());
+    let call = ["-d", "disks", "md", "serve", "data", "--nbd", &address];
+    let mut serving = Serving::start(&mut program(dir, &call));
+    let content: Vec<u8> = (0..3 * MIB).map(|at| (at / 512 * 7 + at) as u8).collect();
+    let mut client = serving::connected(&socket, "data").expect("an export");
+    serving::write(&mut client, &content);
+    // Who else would write to the images is kept off, whichever partition it is.
+    refused(dir, &["-d", "disks", "md", "assemble", "small"], "another process");
+    let detail = |set: &str| done(dir, &["-d", "disks", "md", "detail", set]);
+    assert!(detail("data").contains("active sync   disks/b:3"), "{}", detail("data"));
+    let member = |verb: &str, member: &str| {
+        done(dir, &["-d", "disks", "md", verb, "data", member]);
+    };
+    refused(dir, &["-d", "disks", "md", "fail", "data", "disks/b:1"], "disks/b:1");
+    member("fail", "disks/b:3");
+    assert!(detail("data").contains("faulty   disks/b:3"), "{}", detail("data"));
+    member("remove", "disks/b:3");
+    serving::write(&mut client, &content[MIB as usize..]);
+    let add = ["-d", "disks", "md", "add", "data", "disks/b:3"];
+    refused(dir, &add, "none joins a set while it is served");
+    let got = serving::read(&mut client, MIB as u32);
+    assert!(got == content[MIB as usize..2 * MIB as usize], "it is read without the member");
+    drop(client);
+    done(dir, &["-d", "disks", "md", "stop", "data"]);
+    assert_eq!(serving.child.wait().expect("it ends").code(), Some(0));
+
+    // Nor is it without a server, where it is another's, or there already.
+    let force = ["--force"];
+    refused(dir, &[&add[..5], &["disks/a:3"]].concat(), "it is a device of the set already");
+    let again = [&add[..], &["disks/b:3"], &force].concat();
+    refused(dir, &again, "'disks/b:3' is given twice");
+    refused(dir, &[&add[..5], &["disks/c:1", "disks/c:9"]].concat(), "no such partition");
+    refused(dir, &[&add[..5], &["disks/b:1"]].concat(), "it holds an md RAID member");
+    done(dir, &add);
+    assert_eq!(done(dir, &["-d", "disks", "md", "check", "data"]), "mismatch_cnt = 0\n");
+    assert!(detail("data").contains("active sync   disks/b:3"), "{}", detail("data"));
+    let dump = dumped(dir, "data");
+    let begin = dump.device().peek(stdx::Offset(0), stdx::ByteCount(3 * MIB)).to_vec();
+    let written = [&content[MIB as usize..], &content[2 * MIB as usize..]].concat();
+    assert!(begin == written, "what was written is there");
+    assert!(disks.map(|disk| beside(&disk)) == others, "beside the partitions");
+}
+
+/// What could break: two sets on the same images keep each other off where one process serves both, on one executor or on several.
+#[test]
+fn sets_on_the_same_disk_images_are_written_by_one_server() {
+    let folder = folder();
+    let dir = folder.path();
+    two_sets(dir);
+    let config = "listen = ['unix:s']\ndevices = ['disks']\nexecutors = 2\n\
+        [[export]]\nname = 'small'\nvolume = 'small'\n\
+        [[export]]\nname = 'data'\nvolume = 'data'\n";
+    fs::write(dir.join("spindle.toml"), config).expect("written");
+    let content = |seed: u8| vec![seed; MIB as usize];
+    let serving = Serving::start(&mut program(dir, &["serve", "--config", "spindle.toml"]));
+    for (name, seed) in [("small", 1), ("data", 2)] {
+        let mut client = serving::connected(&dir.join("s"), name).expect("an export");
+        serving::write(&mut client, &content(seed));
+        let text = done(dir, &["-d", "disks", "md", "detail", name]);
+        assert!(text.contains("active sync   disks/b:"), "{text}");
+    }
+    serving.stop();
+    for (name, seed) in [("small", 1), ("data", 2)] {
+        assert_eq!(done(dir, &["-d", "disks", "md", "check", name]), "mismatch_cnt = 0\n");
+        let begin = dumped(dir, name).device().peek(stdx::Offset(0), stdx::ByteCount(MIB)).to_vec();
+        assert!(begin == content(seed), "{name}");
+    }
 }

@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 
 /// Empty disks in a folder of their own.
 pub fn disks(names: &[&str], bytes: u64) -> tempfile::TempDir {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = fixtures::scratch::folder();
     add_disks(folder.path(), names, bytes);
     folder
 }

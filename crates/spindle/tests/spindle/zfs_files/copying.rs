@@ -26,7 +26,7 @@ fn a_copy_has_all_that_is_known_of_the_files() {
     ];
     for (name, dataset) in some(datasets, 3) {
         let Some(fixture) = Fixture::unpack(name) else { return };
-        let target = tempfile::tempdir().expect("a folder");
+        let target = fixtures::scratch::folder();
         let out = target.path().join("out");
         let source = format!("{dataset}:");
         let first = fixture.output(&["zfs", "cp", "-r", &source, text(&out)]);
@@ -48,7 +48,7 @@ fn a_copy_has_all_that_is_known_of_the_files() {
 #[test]
 fn targets_are_chosen_as_cp_chooses_them() {
     let Some(fixture) = Fixture::unpack("single") else { return };
-    let target = tempfile::tempdir().expect("a folder");
+    let target = fixtures::scratch::folder();
     let at = |name: &str| target.path().join(name);
     let modes = "t_single:files/modes";
     fixture.prints(&["zfs", "cp", "-r", modes, text(&at("copy"))]);
@@ -85,7 +85,7 @@ fn the_devices_that_are_read_are_never_written_over() {
     else {
         return;
     };
-    let elsewhere = tempfile::tempdir().expect("a folder");
+    let elsewhere = fixtures::scratch::folder();
     let disk = volumes.path().join("disk0.raw");
     let before = digest_of(&disk);
     let (other, link) = (elsewhere.path().join("other"), elsewhere.path().join("link"));
@@ -113,7 +113,7 @@ fn without_root_devices_are_left_out_and_said() {
     use std::os::unix::fs::PermissionsExt;
     use std::os::unix::process::CommandExt;
     let Some(fixture) = Fixture::unpack("single") else { return };
-    let target = tempfile::tempdir().expect("a folder");
+    let target = fixtures::scratch::folder();
     let open = std::fs::Permissions::from_mode(0o777);
     for path in [fixture.path(), &fixture.path().join("disk0.raw"), target.path()] {
         std::fs::set_permissions(path, open.clone()).expect("set");
@@ -138,8 +138,7 @@ fn without_root_devices_are_left_out_and_said() {
 #[test]
 fn links_in_the_target_do_not_lead_out_of_it() {
     let Some(fixture) = Fixture::unpack("single") else { return };
-    let (target, outside) =
-        (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    let (target, outside) = (fixtures::scratch::folder(), fixtures::scratch::folder());
     std::os::unix::fs::symlink(outside.path(), target.path().join("files")).expect("a link");
     let said = fixture.refusal(&["zfs", "cp", "-r", "--force", "t_single:", text(target.path())]);
     assert!(said.contains("there is something else in the target"), "{said}");
@@ -153,7 +152,7 @@ fn a_copy_that_was_killed_goes_on() {
         return;
     }
     let Some(fixture) = Fixture::unpack("single") else { return };
-    let target = tempfile::tempdir().expect("a folder");
+    let target = fixtures::scratch::folder();
     let out = target.path().join("out");
     let arguments = ["zfs", "cp", "-r", "t_single:files", text(&out)];
     for wait_ms in [30, 60, 90, 120, 150] {
@@ -202,7 +201,7 @@ fn walk(folder: &Path) -> Vec<String> {
 #[test]
 fn a_full_target_is_told_and_goes_on_when_there_is_room() {
     let Some(fixture) = Fixture::unpack("single") else { return };
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = fixtures::scratch::folder();
     let mount = |size: &str, how: &str| {
         let options = format!("{how}size={size}");
         let mut mount = Command::new("mount");
@@ -258,7 +257,7 @@ fn what_is_damaged_takes_nothing_else_with_it() {
     for at in places {
         file.write_all_at(&[0x5a; 512], at).expect("overwritten");
     }
-    let target = tempfile::tempdir().expect("a folder");
+    let target = fixtures::scratch::folder();
     let out = target.path().join("out");
     let said = fixture.refusal(&["zfs", "cp", "-r", "t_single:", text(&out)]);
     assert!(said.contains(path) && said.contains("--skip-damaged copies the rest"), "{said}");

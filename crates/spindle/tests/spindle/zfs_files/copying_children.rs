@@ -15,7 +15,7 @@ fn children_are_copied_when_told_and_named_when_not() {
         return;
     }
     let Some(fixture) = Fixture::unpack("snapshots-clones") else { return };
-    let target = tempfile::tempdir().expect("a folder");
+    let target = fixtures::scratch::folder();
     let (bare, all) = (target.path().join("bare"), target.path().join("all"));
     let done = fixture.output(&["zfs", "cp", "-r", "t_snapshots_clones:", text(&bare)]);
     let said = String::from_utf8_lossy(&done.stderr);
@@ -59,7 +59,7 @@ fn children_are_copied_when_told_and_named_when_not() {
 #[test]
 fn children_without_a_key_are_told_and_volumes_are_named() {
     let Some(fixture) = Fixture::unpack("encrypted") else { return };
-    let target = tempfile::tempdir().expect("a folder");
+    let target = fixtures::scratch::folder();
     let out = target.path().join("out");
     let said = fixture.refusal(&["zfs", "cp", "-r", "--children", "t_encrypted:", text(&out)]);
     assert!(
@@ -72,7 +72,7 @@ fn children_without_a_key_are_told_and_volumes_are_named() {
 #[test]
 fn a_name_that_is_too_long_for_linux_is_told_with_the_command_for_it() {
     let Some(fixture) = Fixture::unpack("names-quotas") else { return };
-    let target = tempfile::tempdir().expect("a folder");
+    let target = fixtures::scratch::folder();
     let out = target.path().join("out");
     let said = fixture.refusal(&["zfs", "cp", "-r", "t_names_quotas/longname:", text(&out)]);
     assert!(

@@ -36,7 +36,7 @@ fn marks(folder: &Path) -> usize {
 #[test]
 fn a_copy_with_zeros_in_it_is_never_taken_for_whole() {
     let Some((fixture, away)) = damaged() else { return };
-    let target = tempfile::tempdir().expect("a folder");
+    let target = fixtures::scratch::folder();
     let out = target.path().join("out");
     let arguments = ["zfs", "cp", "-r", "--skip-damaged", "t_z2_5/plain:", text(&out)];
     let said = fixture.refusal(&arguments);

@@ -6,7 +6,7 @@ use super::fixture::Fixture;
 #[test]
 fn an_intent_log_on_a_missing_device_is_told_of() {
     let Some(fixture) = Fixture::unpack("zil-slog") else { return };
-    let target = tempfile::tempdir().expect("a folder");
+    let target = fixtures::scratch::folder();
     let copy = |name: &str, options: &[&str]| {
         let to = target.path().join(name);
         let to = to.to_str().expect("a path");

@@ -40,7 +40,7 @@ const REFUSED: [&str; 5] = ["above", "itself", "parent", "root", "twice"];
 #[test]
 fn directories_in_a_circle_are_told_and_the_rest_is_copied() {
     let Some(fixture) = circles() else { return };
-    let target = tempfile::tempdir().expect("a folder");
+    let target = fixtures::scratch::folder();
     let out = target.path().join("out");
     let source = format!("{POOL}:");
     for arguments in
@@ -203,7 +203,7 @@ fn names_of_files_make_one_line_and_can_be_had_exactly() {
     let json = fixture.prints(&["zfs", "ls", "-j", &source]);
     let json: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
     assert_eq!(json[1]["name_hex"], "6c0a1b746572e95c");
-    let target = tempfile::tempdir().expect("a folder");
+    let target = fixtures::scratch::folder();
     let out = target.path().join("out");
     let said = fixture.output(&["zfs", "cp", "-v", "-r", &source, text(&out)]);
     assert!(!steers(&said.stdout) && !steers(&said.stderr), "{said:?}");
@@ -223,7 +223,7 @@ fn a_pools_own_file_called_as_the_mark_is_copied() {
         };
         assert!(forge.dataset(dataset, Place::Data(root, 0), &mut edit).await.is_ok());
     });
-    let target = tempfile::tempdir().expect("a folder");
+    let target = fixtures::scratch::folder();
     let (source, out) = (format!("{POOL}:"), target.path().join("out"));
     for _ in 0..2 {
         fixture.prints(&["zfs", "cp", "-r", &source, text(&out)]);
@@ -244,7 +244,7 @@ fn what_gives_rights_is_left_out_where_that_is_asked_for() {
         return;
     }
     let Some(fixture) = Fixture::unpack("all-features") else { return };
-    let target = tempfile::tempdir().expect("a folder");
+    let target = fixtures::scratch::folder();
     let (source, out) = (format!("{POOL}:"), target.path().join("out"));
     let done =
         fixture.output(&["zfs", "cp", "-r", "--no-devices", "--no-setuid", &source, text(&out)]);
@@ -281,7 +281,7 @@ fn what_another_user_put_into_the_target_is_not_used() {
         return;
     }
     let Some(fixture) = Fixture::unpack("single") else { return };
-    let target = tempfile::tempdir().expect("a folder");
+    let target = fixtures::scratch::folder();
     std::fs::set_permissions(target.path(), std::fs::Permissions::from_mode(0o1777)).expect("set");
     // A directory that root would begin in, made by another user: passed over.
     let theirs = |name: &str| {

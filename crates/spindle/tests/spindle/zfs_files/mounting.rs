@@ -17,7 +17,7 @@ impl Mount {
             println!("skipped: mounting needs root and /dev/fuse");
             return None;
         }
-        let directory = tempfile::tempdir().expect("a folder");
+        let directory = fixtures::scratch::folder();
         let place = directory.path().to_str().expect("a path").to_owned();
         let mut server = fixture
             .spindle(&[&["mount"], arguments, &[&place]].concat())
@@ -100,7 +100,7 @@ fn a_snapshot_and_an_encrypted_dataset_are_mounted() {
         mount.stop();
     }
     let Some(fixture) = Fixture::unpack("encrypted") else { return };
-    let keys = tempfile::tempdir().expect("a folder");
+    let keys = fixtures::scratch::folder();
     let key = keys.path().join("key");
     std::fs::write(&key, "correct horse battery\n").expect("written");
     let key = key.to_str().expect("a path");
@@ -157,7 +157,7 @@ fn keys_open_all_that_lies_below_a_mount() {
         println!("skipped: mounting needs root and /dev/fuse");
         return;
     }
-    let keys = tempfile::tempdir().expect("a folder");
+    let keys = fixtures::scratch::folder();
     let file = |name: &str, text: &str| {
         let path = keys.path().join(name);
         std::fs::write(&path, text).expect("written");
@@ -191,7 +191,7 @@ fn damage_that_a_program_hits_is_told_of() {
     for disk in ["disk0.raw", "disk1.raw"] {
         std::fs::remove_file(fixture.path().join(disk)).expect("it was there");
     }
-    let place = tempfile::tempdir().expect("a folder");
+    let place = fixtures::scratch::folder();
     let directory = place.path().to_str().expect("a path");
     let mut command = fixture.spindle(&["mount", "t_corrupt_z2_two", directory]);
     let mut server =

@@ -109,7 +109,7 @@ fn ls_shows_directories_themselves_and_sizes_for_people() {
 #[test]
 fn a_volume_is_dumped_whole_and_its_holes_are_holes() {
     let Some(fixture) = Fixture::unpack("volumes") else { return };
-    let target = tempfile::tempdir().expect("a folder");
+    let target = fixtures::scratch::folder();
     let datasets = fixture.manifest["datasets"].as_object().expect("datasets");
     let mut dumped = 0;
     for (name, says) in datasets.iter().filter(|(_, says)| says["sha256"].is_string()) {
@@ -155,7 +155,7 @@ fn an_encrypted_dataset_asks_for_its_key() {
     let said = fixture.refusal(&["zfs", "ls", "t_encrypted/enc:"]);
     let text = "dataset t_encrypted/enc is encrypted and its key is not loaded; give --key-file";
     assert!(said.contains(text), "{said}");
-    let keys = tempfile::tempdir().expect("a folder");
+    let keys = fixtures::scratch::folder();
     let (right, wrong, raw) =
         (keys.path().join("right"), keys.path().join("wrong"), keys.path().join("raw"));
     std::fs::write(&right, "correct horse battery\n").expect("written");
@@ -255,7 +255,7 @@ fn a_volume_is_served_for_reading() {
         println!("skipped: nbdcopy is not installed");
         return;
     }
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = fixtures::scratch::folder();
     let socket = folder.path().join("socket");
     let address = format!("unix:{}", socket.display());
     let said = fixture.refusal(&["serve", "--volume", "t_volumes/v8k@s1", "--nbd", &address]);

@@ -159,7 +159,7 @@ fn a_pool_of_another_host_needs_force_to_import_and_none_to_read() {
 
 #[test]
 fn what_is_not_there_is_said_in_the_words_that_scripts_look_for() {
-    let empty = tempfile::tempdir().expect("a folder");
+    let empty = fixtures::scratch::folder();
     fs::write(empty.path().join("disk"), vec![0; 1 << 20]).expect("written");
     let said = |arguments: &[&str]| {
         let output = spindle(empty.path(), arguments);

@@ -46,7 +46,7 @@ fn left_open(folder: &Path, host: &str) {
 
 #[test]
 fn a_pool_that_another_host_has_is_refused_in_openzfs_words_and_forced() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = fixtures::scratch::folder();
     let at = folder.path();
     left_open(at, "0x77");
     for arguments in [&["zpool", "import", "tank"][..], &["zpool", "import", "-a"]] {
@@ -86,7 +86,7 @@ fn a_pool_that_another_host_has_is_refused_in_openzfs_words_and_forced() {
 
 #[test]
 fn a_pool_that_this_host_had_is_taken_without_a_word() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = fixtures::scratch::folder();
     let at = folder.path();
     left_open(at, "0x77");
     if let Some(text) = zdb(at, &["-C", "tank"]) {
@@ -163,7 +163,7 @@ fn an_import_renames_sets_and_brings_back() {
 fn a_pool_goes_on_without_its_log_device() {
     let folder = disks(&["a", "b"], DISK_BYTES);
     let at = folder.path();
-    let away = tempfile::tempdir().expect("a folder");
+    let away = fixtures::scratch::folder();
     done(at, &["zpool", "create", "tank", "a", "log", "b"]);
     std::fs::rename(at.join("b"), away.path().join("b")).expect("it goes");
     refused(at, &["zpool", "import", "tank"], "one or more devices is currently unavailable");
@@ -259,8 +259,10 @@ fn vdevs_are_added_with_openzfs_words_and_what_does_not_fit_is_refused() {
 
 #[test]
 fn labels_are_cleared_of_what_no_pool_needs_and_else_where_that_is_forced() {
-    let folder = disks(&["a", "b", "c", "d", "e"], DISK_BYTES);
+    // Not in memory: a path below /dev that is not there may be a volume's.
+    let folder = tempfile::tempdir().expect("a folder");
     let at = folder.path();
+    add_disks(at, &["a", "b", "c", "d", "e"], DISK_BYTES);
     done(at, &["zpool", "create", "tank", "mirror", "a", "b", "spare", "c"]);
     let clear = |arguments: &[&str]| run(at, &[&["zpool", "labelclear"], arguments].concat());
     let name = |disk: &str| at.join(disk).display().to_string();
@@ -282,7 +284,7 @@ fn labels_are_cleared_of_what_no_pool_needs_and_else_where_that_is_forced() {
     done(at, &["zpool", "create", "-f", "other", "a"]);
     done(at, &["zpool", "destroy", "other"]);
     assert!(clear(&[&name("a")]).status.success(), "its pool was destroyed");
-    let open = tempfile::tempdir().expect("a folder");
+    let open = fixtures::scratch::folder();
     left_open(open.path(), "0x77");
     let member = open.path().join("a").display().to_string();
     let text = said(&clear(&[&member]));

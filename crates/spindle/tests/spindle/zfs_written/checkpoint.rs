@@ -16,7 +16,7 @@ const FEATURES: &str = "async_destroy empty_bpobj lz4_compress spacemap_histogra
 fn a_checkpoint_is_taken_gone_back_to_and_discarded_in_openzfs_words() {
     let folder = disks(&["a", "b"], DISK_BYTES);
     let at = folder.path();
-    let out = tempfile::tempdir().expect("one");
+    let out = fixtures::scratch::folder();
     let (one, two) = (file(out.path(), 1), file(out.path(), 2));
     done(at, &["zpool", "create", "tank", "mirror", "a", "b"]);
     done(at, &["zfs", "create", "tank/x"]);

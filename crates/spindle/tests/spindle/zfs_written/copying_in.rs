@@ -15,7 +15,7 @@ use std::process::Stdio;
 fn a_tree_with_everything_comes_out_as_it_went_in() {
     let folder = disks(&["a", "b"], 256 << 20);
     let at = folder.path();
-    let place = tempfile::tempdir().expect("a folder");
+    let place = fixtures::scratch::folder();
     let (tree, out) = (place.path().join("tree"), place.path().join("out"));
     with_everything(&tree);
     done(at, &["zpool", "create", "-O", "compression=lz4", "tank", "mirror", "a", "b"]);
@@ -99,7 +99,7 @@ fn what_can_not_be_written_to_is_refused_in_words() {
 fn a_copy_that_was_killed_goes_on_and_one_that_was_stopped_leaves_an_exported_pool() {
     let folder = disks(&["a"], 1 << 30);
     let at = folder.path();
-    let place = tempfile::tempdir().expect("a folder");
+    let place = fixtures::scratch::folder();
     let (tree, out) = (place.path().join("tree"), place.path().join("out"));
     std::fs::create_dir(&tree).expect("made");
     for n in 0..60 {
@@ -158,7 +158,7 @@ fn a_copy_that_was_killed_goes_on_and_one_that_was_stopped_leaves_an_exported_po
 fn a_full_pool_says_so_and_is_sound() {
     let folder = disks(&["a"], 192 << 20);
     let at = folder.path();
-    let place = tempfile::tempdir().expect("a folder");
+    let place = fixtures::scratch::folder();
     let (tree, out) = (place.path().join("tree"), place.path().join("out"));
     std::fs::create_dir(&tree).expect("made");
     for n in 0..60 {

@@ -29,7 +29,7 @@ fn a_draid_is_made_filled_and_read_without_a_disk() {
     let has = |line: &str| status.lines().any(|known| known.split_whitespace().eq(line.split(' ')));
     assert!(has("draid1:2d:5c:1s-0 ONLINE 0 0 0") && has("draid1-0-0 AVAIL"), "{status}");
     assert_eq!(done(at, &["zpool", "get", "-Ho", "value", "feature@draid", "tank"]), "active\n");
-    let out = tempfile::tempdir().expect("one");
+    let out = fixtures::scratch::folder();
     let one = file(out.path(), 1);
     done(at, &["zfs", "cp", &one, "tank:"]);
     judge(at, "tank");

@@ -28,7 +28,7 @@ impl Machine {
             println!("skipped: {} or qemu-system-x86_64 is not there", oracle.display());
             return None;
         }
-        let (disks, out) = (super::pools::disks(names, bytes), tempfile::tempdir().expect("one"));
+        let (disks, out) = (super::pools::disks(names, bytes), fixtures::scratch::folder());
         Some(Machine { oracle, names: names.to_vec(), disks, out })
     }
 
@@ -95,8 +95,7 @@ fn the_kernel_takes_pools_that_were_added_to_upgraded_and_written_without_a_leaf
         println!("skipped: {} or qemu-system-x86_64 is not there", oracle.display());
         return;
     }
-    let (folder, away) =
-        (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("one"));
+    let (folder, away) = (fixtures::scratch::folder(), fixtures::scratch::folder());
     let (at, out) = (folder.path(), away.path());
     add_disks(at, &DISKS, DISK_BYTES);
     let (one, two) = (file(out, 1), file(out, 2));

@@ -34,7 +34,7 @@ fn files_have_dnodes_as_their_dataset_says() {
     done(at, &["zfs", "create", "-o", "dnodesize=legacy", "tank/small"]);
     assert_eq!(value(at, "dnodesize", "tank/two"), "2k\tinherited from tank");
     assert_eq!(feature(at), "enabled", "no file asks for it yet");
-    let from = tempfile::tempdir().expect("a folder");
+    let from = fixtures::scratch::folder();
     for number in 0..40 {
         let path = from.path().join(number.to_string());
         fs::write(&path, number.to_string()).expect("it is written");

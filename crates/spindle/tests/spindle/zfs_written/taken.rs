@@ -72,7 +72,7 @@ fn add_fixture(at: &Path, fixture: &str, names: &[&str]) -> bool {
 #[ignore = "boots a machine: some minutes"]
 fn the_kernel_takes_large_dnodes_a_pool_on_a_set_an_expanded_raidz_and_version_28() {
     let Some(machine) = Machine::of(&NAMES, DISK_BYTES) else { return };
-    let (at, from) = (machine.disks(), tempfile::tempdir().expect("a folder"));
+    let (at, from) = (machine.disks(), fixtures::scratch::folder());
     if !add_fixture(at, "z1-expanded", &NAMES[4..8]) || !add_fixture(at, "version28", &NAMES[8..]) {
         return;
     }

@@ -99,6 +99,8 @@ pub fn known(top: &Path) -> BTreeMap<String, String> {
         if kind.is_dir() {
             let entries = std::fs::read_dir(&path).expect("listed");
             waiting.extend(entries.map(|entry| entry.expect("an entry").path()));
+            // A file has the first of its names in an order that no file system chooses.
+            waiting.sort_unstable();
         } else {
             let first = names.entry((found.dev(), found.ino()));
             let first = first.or_insert_with(|| name.clone());
