@@ -31,7 +31,7 @@
 //! 7. After a read the mechanism reads ahead while it has nothing else to do, up to a limit beyond
 //!    what was asked for.
 //! 8. Write-backs wait for a stream (reads of which one goes on from what the buffer holds): they don't end its reading ahead,
-//!    nor do they begin within [`PATIENCE`] after its last read. With half of the buffer in use, or half of the pieces that it
+//!    nor do they begin within `PATIENCE` after its last read. With half of the buffer in use, or half of the pieces that it
 //!    can remember, they wait no longer; and a buffer that was half full so has them take part in the choice until it is down to a
 //!    quarter.
 //!

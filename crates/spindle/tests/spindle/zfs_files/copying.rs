@@ -2,6 +2,7 @@
 
 use super::fixture::{Fixture, compare, digest_of, is_root, path_of};
 use fixtures::extent::some;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -184,6 +185,26 @@ fn a_copy_that_was_killed_goes_on() {
         })
         .collect();
     assert!(compare(&out, &below.iter().collect::<Vec<_>>(), false) > 100);
+}
+
+/// A copy is killed when a link is there, and not yet what is known of it.
+#[test]
+fn a_link_that_was_only_just_made_gets_its_time_when_the_copy_goes_on() {
+    let Some(fixture) = Fixture::unpack("single") else { return };
+    let folder = fixtures::scratch::folder();
+    let arguments = ["zfs", "cp", "-r", "t_single:files", text(folder.path())];
+    fixture.prints(&arguments);
+    let is_link = |name: &String| Path::new(name).is_symlink();
+    let link = walk(folder.path()).into_iter().find(is_link).expect("the fixture has links");
+    let modified = || {
+        let found = std::fs::symlink_metadata(&link).expect("it is there");
+        (found.mtime(), found.mtime_nsec())
+    };
+    let whole = modified();
+    let touched = Command::new("touch").args(["-h", "-d", "@4711", &link]).status();
+    assert!(touched.expect("coreutils").success() && modified() == (4711, 0));
+    fixture.prints(&arguments);
+    assert_eq!(modified(), whole);
 }
 
 fn walk(folder: &Path) -> Vec<String> {

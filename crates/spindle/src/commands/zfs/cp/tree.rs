@@ -264,6 +264,11 @@ impl Copier {
                 if self.is_same(walk.source, node, into, name, &entry).await
                     && !lost::is_marked(&stem(walk.source, node, &walk.taken), into)? =>
             {
+                // A copy that was killed may have made it, and come no further: the time is set last.
+                let is_file = node.attributes.kind == FileKind::File;
+                if !is_file && !is_moment(entry.modified, node.attributes.modified) {
+                    self.finish_special(walk.source, path, node, into, name).await?;
+                }
                 self.tally.count_kept(content_bytes(node));
             }
             Some(entry) if !self.rules.force && !is_content(node, &entry) => {
@@ -382,6 +387,19 @@ impl Copier {
         } else {
             self.stop_if_full(into.make_node(name, kind_of(a.kind), a.device_numbers()))?;
         }
+        self.finish_special(source, path, node, into, name).await
+    }
+
+    /// Gives a link or node that is there what is known of it.
+    async fn finish_special(
+        &self,
+        source: &Source,
+        path: &[u8],
+        node: &Node,
+        into: &Directory,
+        name: &[u8],
+    ) -> Result<(), Trouble> {
+        let a = &node.attributes;
         let made = into.made(name, kind_of(a.kind))?;
         if self.root {
             made.set_owner(a.user.id(), a.group.id())?;
