@@ -5,7 +5,7 @@
 //! so that it does not fall into this one's time.
 
 use super::crew::ThreadCrew;
-use super::left_over::FOLDER;
+use super::left_over::{FOLDER, IN_USE};
 use super::machine::HostMachine;
 use super::surroundings::HostFacts;
 use super::surroundings::counters::HostCounters;
@@ -35,7 +35,7 @@ impl Folder {
             doing: format!("making the folder {}", path.display()),
             why: error.to_string(),
             mend: match error.kind() {
-                std::io::ErrorKind::AlreadyExists => "another run measures there: let it end",
+                std::io::ErrorKind::AlreadyExists => IN_USE,
                 _ => "name a directory that can be written with --set machine.directory=DIR",
             }
             .to_owned(),

@@ -141,15 +141,20 @@ pub fn stripe_of(layout: &Layout) -> Option<Stripe> {
     if let (Level::Linear | Level::Raid0, Some(of)) = (layout.level, &layout.of) {
         return stripe_of(of);
     }
+    let width = data_members(layout, layout.members() / 2);
+    (width > 1).then(|| Stripe { unit: layout.chunk.unwrap_or(CHUNK_DEFAULT), width })
+}
+
+/// Members over which a stripe's data goes; 0 where a volume is not striped. Of a RAID 10 they are what its user takes for them.
+fn data_members(layout: &Layout, of_raid10: u32) -> u32 {
     let members = layout.members();
-    let width = match layout.level {
+    match layout.level {
         Level::Raid0 => members,
         Level::Raid4 | Level::Raid5 => members.saturating_sub(1),
         Level::Raid6 => members.saturating_sub(2),
-        Level::Raid10 => members / 2,
+        Level::Raid10 => of_raid10,
         Level::Disk | Level::Linear | Level::Raid1 | Level::Asm => 0,
-    };
-    (width > 1).then(|| Stripe { unit: layout.chunk.unwrap_or(CHUNK_DEFAULT), width })
+    }
 }
 
 /// What the host's md deals out over its members before it comes back to the first, of data; `None` where the volume is no
@@ -159,19 +164,12 @@ pub fn md_stripe_of(layout: &Layout, has_raid_controller: bool) -> Option<ByteCo
     if has_raid_controller && !layout.luns {
         return None;
     }
-    let members = layout.members();
-    let width = match layout.level {
-        Level::Raid0 => members,
-        Level::Raid4 | Level::Raid5 => members.saturating_sub(1),
-        Level::Raid6 => members.saturating_sub(2),
-        Level::Raid10 => {
-            // Copies that lie near one another are read as one; where they lie elsewhere, or go round, all members take part.
-            let laid = layout.layout.as_deref().unwrap_or("near-2");
-            let near = laid.strip_prefix("near-").and_then(|copies| copies.parse().ok());
-            near.filter(|copies| members.is_multiple_of(*copies)).map_or(members, |c| members / c)
-        }
-        Level::Disk | Level::Linear | Level::Raid1 | Level::Asm => 0,
-    };
+    // Copies that lie near one another are read as one; where they lie elsewhere, or go round, all members take part.
+    let (members, laid) = (layout.members(), layout.layout.as_deref().unwrap_or("near-2"));
+    let near = laid.strip_prefix("near-").and_then(|copies| copies.parse().ok());
+    let of_raid10 =
+        near.filter(|copies| members.is_multiple_of(*copies)).map_or(members, |c| members / c);
+    let width = data_members(layout, of_raid10);
     (width > 0).then(|| layout.chunk.unwrap_or(CHUNK_DEFAULT) * u64::from(width))
 }
 

@@ -11,6 +11,9 @@ use std::path::{Path, PathBuf};
 /// What the folder of a tool's run is called.
 pub const FOLDER: &str = "spindle-work";
 
+/// What to do where something of it comes to be there while one runs.
+pub const IN_USE: &str = "another run measures there: let it end";
+
 /// What the file of a disk is called.
 pub fn disk(number: usize) -> String {
     format!("spindle-disk{number}.raw")

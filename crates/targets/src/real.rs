@@ -182,7 +182,7 @@ fn refuse(error: impl ToString) -> MachineError {
 
 fn cannot_make(error: OpenError) -> TargetError {
     let mend = match error {
-        OpenError::Exists(_) => "another run measures there: let it end",
+        OpenError::Exists(_) => left_over::IN_USE,
         _ => "or choose another folder with --set machine.directory=DIR",
     };
     TargetError::Fatal {

@@ -132,8 +132,10 @@ pub struct Disks {
     pub parts: Vec<Part>,
     /// Volume groups.
     pub groups: Vec<Group>,
-    /// What could not be had, and why.
+    /// What could not be had, and why; but for sets.
     pub complaints: Vec<String>,
+    /// Why sets could not be had, and how these devices are looked at all the same.
+    of_refused: Vec<String>,
     /// Files that another process writes: as they were named, and what stands for them in [`Pools::paths_of`](crate::pools::Pools::paths_of).
     pub(crate) elsewhere: Vec<(PathBuf, PathBuf)>,
     /// What stands for exports that can't be reached, and that another process writes.
@@ -187,7 +189,8 @@ impl Disks {
 
     fn none(context: Rc<Context>) -> Disks {
         let (files, opened, arrays, refused, live, taken) = Default::default();
-        let (parts, groups, complaints, elsewhere, unreached, unsearched) = Default::default();
+        let (parts, groups, complaints, of_refused) = Default::default();
+        let (elsewhere, unreached, unsearched) = Default::default();
         Disks {
             context,
             files,
@@ -199,6 +202,7 @@ impl Disks {
             parts,
             groups,
             complaints,
+            of_refused,
             elsewhere,
             unreached,
             unsearched,
@@ -428,7 +432,7 @@ impl Disks {
         let elsewhere = elsewhere.map(|(base, _)| PathBuf::from(&*base.device().name())).collect();
         let Arrays { open, refused, live } =
             arrays::open(&self.context, found, writing, &elsewhere);
-        self.complaints.extend(refused.iter().map(|one| one.complaint(given)));
+        self.of_refused = refused.iter().map(|one| one.complaint(given)).collect();
         (self.arrays, self.refused) = (open, refused);
         self.live = RefCell::new(live.into_iter().map(Rc::new).collect());
     }
@@ -563,7 +567,8 @@ impl Disks {
 
     /// Tells what could not be had.
     pub(crate) fn tell_lost(&self) {
-        let complaints = self.complaints.iter().cloned().map(Event::Complaint);
+        let complaints = self.complaints.iter().chain(&self.of_refused);
+        let complaints = complaints.cloned().map(Event::Complaint);
         complaints.for_each(|complaint| self.context.tell(complaint));
     }
 }

@@ -70,9 +70,12 @@ async fn free_when_quiet(rt: &Rt) {
         rt.sleep(QUIET_MAX).await;
         let free = OF_THREAD.with_borrow_mut(|beside| {
             let is_quiet = beside.bound.is_some() && beside.questions == questions;
-            is_quiet.then(|| *beside = Beside { questions, ..Beside::default() })
+            if is_quiet {
+                beside.forget();
+            }
+            is_quiet
         });
-        if free.is_some() {
+        if free {
             processors::as_started();
         }
     }
@@ -105,7 +108,7 @@ impl Beside {
         self.questions += 1;
         let is_stranger = is_large || self.asker != Some(asker);
         if is_stranger && self.stranger() == Advice::Free {
-            *self = Beside { asker: Some(asker), questions: self.questions, ..Beside::default() };
+            self.asker = Some(asker);
             return Advice::Free;
         }
         self.seen += 1;
@@ -122,8 +125,13 @@ impl Beside {
         if self.strangers < STRANGERS_MAX {
             return Advice::Stay;
         }
-        *self = Beside { questions: self.questions, ..Beside::default() };
+        self.forget();
         Advice::Free
+    }
+
+    /// The thread is bound nowhere, and nobody is its asker.
+    fn forget(&mut self) {
+        *self = Beside { questions: self.questions, ..Beside::default() };
     }
 }
 

@@ -73,8 +73,7 @@ pub fn run(args: &ScanArgs, devices: &[PathBuf]) -> Result<(), Failure> {
     let scan = Scan::of(&pools, &named);
     let disks = pools.disks();
     // Why a set can't be opened is told where it is shown.
-    let is_other = |text: &&String| !disks.refused().any(|set| text.starts_with(&set.why));
-    disks.complaints.iter().filter(is_other).for_each(|text| say(&format!("note: {text}")));
+    disks.complaints.iter().for_each(|text| say(&format!("note: {text}")));
     pools.tell_elsewhere();
     match args.json {
         true => print_json(&format!("{:#}\n", scan.as_json()))?,

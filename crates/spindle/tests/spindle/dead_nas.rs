@@ -83,6 +83,13 @@ fn image(path: &Path, bytes: u64) -> File {
     file
 }
 
+/// Images `disks/a`, `disks/b` and `disks/c`, each of so many bytes.
+fn three_disks(at: &Path, bytes: u64) {
+    for name in ["a", "b", "c"] {
+        image(&at.join("disks").join(name), bytes);
+    }
+}
+
 fn hash_of(path: &Path) -> Vec<u8> {
     let (mut file, mut hasher) = (File::open(path).expect("it opens"), Sha256::new());
     let mut piece = vec![0; 1 << 17];
@@ -313,9 +320,7 @@ fn a_file_whose_name_is_no_text_is_refused_by_that_reason() {
 fn a_set_that_can_not_be_opened_says_why_and_what_to_try() {
     let dir = folder();
     let disks = dir.path().join("disks");
-    for name in ["a", "b", "c"] {
-        image(&disks.join(name), 24 * MIB);
-    }
+    three_disks(dir.path(), 24 * MIB);
     let make =
         ["md", "create", "data", "-l5", "-n3", "--assume-clean", "disks/a", "disks/b", "disks/c"];
     done(dir.path(), &make);
@@ -336,9 +341,7 @@ fn a_set_that_can_not_be_opened_says_why_and_what_to_try() {
 #[test]
 fn a_wrong_turn_with_a_set_says_the_way() {
     let dir = folder();
-    for name in ["disks/a", "disks/b", "disks/c"] {
-        image(&dir.path().join(name), 24 * MIB);
-    }
+    three_disks(dir.path(), 24 * MIB);
     let at = dir.path();
     let make =
         ["md", "create", "data", "-l5", "-n3", "--assume-clean", "disks/a", "disks/b", "disks/c"];
@@ -610,9 +613,7 @@ fn set_with_volume() -> Option<(tempfile::TempDir, PathBuf)> {
         return None;
     }
     let dir = folder();
-    for name in ["disks/a", "disks/b", "disks/c"] {
-        image(&dir.path().join(name), 64 * MIB);
-    }
+    three_disks(dir.path(), 64 * MIB);
     let at = dir.path();
     done(
         at,

@@ -172,11 +172,6 @@ impl MicroPlan {
         meant.min_by_key(|entry| entry.differentiator)
     }
 
-    /// The entry of a name, byte for byte.
-    fn get(&self, name: &[u8]) -> Option<&MicroEntry> {
-        self.find(&self.table.wanted(name, Match::Exact))
-    }
-
     /// The first place that is free, or that the plan frees.
     fn free_place(&self) -> usize {
         let untouched = self.table.free_places().find(|place| !self.edits.contains_key(place));
@@ -192,13 +187,14 @@ impl MicroPlan {
 
     /// Puts a name in, or gives it another value; the block may have so many places then. Says whether there is room.
     pub(super) fn set(&mut self, name: &[u8], value: u64, places_max: usize) -> bool {
-        if let Some(known) = self.get(name).cloned() {
+        let wanted = self.table.wanted(name, Match::Exact);
+        if let Some(known) = self.find(&wanted).cloned() {
             let entry = MicroEntry { value, ..known.clone() };
             self.edit(entry.place, Some(known), Some(entry));
             return true;
         }
         let taken: BTreeSet<u32> =
-            self.with_hash(self.table.hash(name)).map(|entry| entry.differentiator).collect();
+            self.with_hash(wanted.hash).map(|entry| entry.differentiator).collect();
         if taken.len() >= OF_ONE_HASH_MAX {
             return false;
         }
@@ -220,7 +216,8 @@ impl MicroPlan {
 
     /// Takes out an entry that stands there.
     pub(super) fn remove(&mut self, name: &[u8]) {
-        if let Some(known) = self.get(name).cloned() {
+        let wanted = self.table.wanted(name, Match::Exact);
+        if let Some(known) = self.find(&wanted).cloned() {
             self.edit(known.place, Some(known), None);
         }
     }

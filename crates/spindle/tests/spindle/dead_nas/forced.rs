@@ -146,9 +146,7 @@ fn force_is_of_the_export_that_has_it() {
 fn a_pool_on_a_set_that_takes_force_is_read_through_its_server() {
     let dir = folder();
     let at = dir.path();
-    for name in ["a", "b", "c"] {
-        image(&at.join("disks").join(name), 64 * MIB);
-    }
+    three_disks(at, 64 * MIB);
     let make =
         ["md", "create", "data", "-l5", "-n3", "--assume-clean", "disks/a", "disks/b", "disks/c"];
     done(at, &make);
@@ -173,9 +171,7 @@ fn a_pool_on_a_set_that_takes_force_is_read_through_its_server() {
 fn a_volume_says_which_physical_volumes_it_lacks() {
     let dir = folder();
     let at = dir.path();
-    for name in ["a", "b", "c"] {
-        image(&at.join("disks").join(name), 32 * MIB);
-    }
+    three_disks(at, 32 * MIB);
     let devices = ["disks/a", "disks/b", "disks/c"];
     done(at, &[&["lvm", "vgcreate", "vg0", "-s", "1m"][..], &devices].concat());
     let create = ["-d", "disks", "lvm", "lvcreate", "vg0", "-n"];

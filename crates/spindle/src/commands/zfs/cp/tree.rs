@@ -290,7 +290,8 @@ impl Copier {
                     if found.is_some() {
                         into.remove(name)?;
                     }
-                    self.special(walk.source, path, node, into, name).await?;
+                    self.make_special(walk.source, node, into, name).await?;
+                    self.finish_special(walk.source, path, node, into, name).await?;
                 }
                 self.tally.count_copied();
             }
@@ -370,11 +371,10 @@ impl Copier {
         }
     }
 
-    /// Makes a link or node, with what is known of it.
-    async fn special(
+    /// Makes a link or node.
+    async fn make_special(
         &self,
         source: &Source,
-        path: &[u8],
         node: &Node,
         into: &Directory,
         name: &[u8],
@@ -387,7 +387,7 @@ impl Copier {
         } else {
             self.stop_if_full(into.make_node(name, kind_of(a.kind), a.device_numbers()))?;
         }
-        self.finish_special(source, path, node, into, name).await
+        Ok(())
     }
 
     /// Gives a link or node that is there what is known of it.
