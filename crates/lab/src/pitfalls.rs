@@ -60,6 +60,13 @@ pub enum Pitfall {
         /// What the workload wrote.
         workload: ByteCount,
     },
+    /// Write caches were still filling, and what is full takes no more.
+    FillingCaches {
+        /// What they took.
+        taken: ByteCount,
+        /// What was written to them.
+        written: ByteCount,
+    },
     /// The unit that is rewritten whole is larger than the I/O.
     RecordSize {
         /// Mean size of the workload's I/Os.
@@ -186,9 +193,10 @@ pub enum ProcessorPart {
 }
 
 /// Names that stay, and their titles.
-const TITLES: [(&str, &str); 15] = [
+const TITLES: [(&str, &str); 16] = [
     ("cached", "answered from a cache"),
     ("cached-writes", "kept in a cache"),
+    ("filling-caches", "write caches still filling"),
     ("record-size", "record larger than the I/O"),
     ("partial-stripes", "writes of partial stripes"),
     ("misaligned", "misaligned partition"),
@@ -215,6 +223,7 @@ impl Pitfall {
         match self {
             Pitfall::Cached { .. } => "cached",
             Pitfall::CachedWrites { .. } => "cached-writes",
+            Pitfall::FillingCaches { .. } => "filling-caches",
             Pitfall::RecordSize { .. } => "record-size",
             Pitfall::PartialStripes { .. } => "partial-stripes",
             Pitfall::Misaligned { .. } => "misaligned",
@@ -241,6 +250,13 @@ impl Pitfall {
             Pitfall::CachedWrites { disks, workload } => {
                 let share = whole_percent(disks.bytes() as f64 / workload.bytes() as f64);
                 format!("kept in a cache: the disks wrote {share} of what the workload wrote")
+            }
+            Pitfall::FillingCaches { taken, written } => {
+                let share = whole_percent(taken.bytes() as f64 / written.bytes().max(1) as f64);
+                format!(
+                    "write caches of disks or controller were still filling: they took {share} of what was written, and \
+                     once they are full it is written that much slower"
+                )
             }
             Pitfall::RecordSize { io, record, amplification } => {
                 let units = format!(
@@ -334,6 +350,9 @@ impl Pitfall {
                 "read directly, or over a working set larger than the memory below"
             }
             Pitfall::CachedWrites { .. } => "write longer, directly, or with flushes",
+            Pitfall::FillingCaches { .. } => {
+                "write for longer (steady.round, steady.rounds_max, or more data)"
+            }
             Pitfall::RecordSize { record, .. } => {
                 return format!(
                     "give the storage records of the I/O's size (recordsize, volblocksize), or the \

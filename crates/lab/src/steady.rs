@@ -8,7 +8,9 @@
 //! 2. slope excursion: the least-squares line through them rises or falls, from the first round of
 //!    the window to its last, by at most `slope` of the average.
 //!
-//! Both are shares of the average: SNIA's 0.20 and 0.10, over 5 rounds, within 25. After `rounds_max`
+//! Both are shares of the average: SNIA's 0.20 and 0.10, over 5 rounds, within 25. A third condition is ours: what write
+//! caches are seen must not be filling any more ([`Evidence::caches_fill`](crate::pitfalls::Evidence::caches_fill)). A cache
+//! that fills for as long as five short rounds last gives five equal values, and then others. After `rounds_max`
 //! rounds the rule gives up: the figures are of the last window all the same, and carry a warning.
 //!
 //! States: not yet → steady or gave up; nothing is fed in after that. Pure logic: it neither runs
@@ -92,16 +94,16 @@ impl SteadyState {
         &self.values
     }
 
-    /// Takes the value of the round that just ended.
-    pub fn push(&mut self, value: f64) -> Steady {
+    /// Takes the value of the round that just ended. `filling` says whether over the window that ends with it write caches
+    /// filled.
+    pub fn push(&mut self, value: f64, filling: bool) -> Steady {
         self.values.push(value);
         let window = self.rules.window as usize;
         let Some(start) = self.values.len().checked_sub(window) else {
             return self.not_yet_or_gave_up(0);
         };
         let report = WindowReport::of(&self.values, start);
-        // NaN, of a window whose average is 0, fails both comparisons.
-        if report.data_excursion <= self.rules.range && report.slope_excursion <= self.rules.slope {
+        if report.is_steady(&self.rules) && !filling {
             return Steady::Steady(report);
         }
         self.not_yet_or_gave_up(start)
@@ -142,9 +144,16 @@ impl WindowReport {
         }
     }
 
-    /// What a cell that gave up is warned of.
-    pub fn pitfall(&self) -> Pitfall {
-        Pitfall::NotSteady { rounds: self.rounds.end, window: self.rounds.len() }
+    /// Whether its values are steady.
+    fn is_steady(&self, rules: &SteadyRules) -> bool {
+        // NaN, of a window whose average is 0, fails both comparisons.
+        self.data_excursion <= rules.range && self.slope_excursion <= rules.slope
+    }
+
+    /// What a cell that gave up is warned of by these rules; nothing where it was only that caches filled.
+    pub fn pitfall(&self, rules: &SteadyRules) -> Option<Pitfall> {
+        let (rounds, window) = (self.rounds.end, self.rounds.len());
+        (!self.is_steady(rules)).then_some(Pitfall::NotSteady { rounds, window })
     }
 }
 
@@ -156,7 +165,7 @@ mod tests {
     fn feed(values: &[f64]) -> (usize, Steady) {
         let mut state = SteadyState::new(SteadyRules::default());
         for (round, value) in values.iter().enumerate() {
-            match state.push(*value) {
+            match state.push(*value, false) {
                 Steady::NotYet => {}
                 end => return (round + 1, end),
             }
@@ -199,7 +208,8 @@ mod tests {
                 assert_eq!(report.rounds, 20..25);
                 assert!(report.data_excursion < 0.20 && report.slope_excursion > 0.10);
                 assert!(report.line_start > report.line_end);
-                assert_eq!(report.pitfall(), Pitfall::NotSteady { rounds: 25, window: 5 });
+                let warned = report.pitfall(&SteadyRules::default());
+                assert_eq!(warned, Some(Pitfall::NotSteady { rounds: 25, window: 5 }));
             }
             other => panic!("{other:?}"),
         }
@@ -210,6 +220,19 @@ mod tests {
         let values: Vec<f64> =
             (0..25).map(|round| if round % 2 == 0 { 85.0 } else { 115.0 }).collect();
         assert!(matches!(feed(&values).1, Steady::GaveUp(_)));
+    }
+
+    /// A link that fills caches gives equal values until they are full.
+    #[test]
+    fn a_window_in_which_caches_fill_is_not_steady() {
+        let mut state = SteadyState::new(SteadyRules::default());
+        let ends: Vec<Steady> = (0..12).map(|round| state.push(100.0, round < 8)).collect();
+        assert!(ends[..8].iter().all(|end| *end == Steady::NotYet), "{ends:?}");
+        assert!(matches!(&ends[8], Steady::Steady(report) if report.rounds == (4..9)), "{ends:?}");
+        let mut state = SteadyState::new(SteadyRules::default());
+        let last = (0..25).map(|_| state.push(100.0, true)).last();
+        let Some(Steady::GaveUp(report)) = last else { panic!("{last:?}") };
+        assert_eq!(report.pitfall(&SteadyRules::default()), None, "the values are steady");
     }
 
     #[test]
@@ -228,7 +251,7 @@ mod tests {
             let rules = SteadyRules { range: 0.7, slope: 0.4, ..SteadyRules::default() };
             let (mut one, mut two) = (SteadyState::new(rules), SteadyState::new(rules));
             for (a, b) in values.iter().zip(&scaled) {
-                let (a, b) = (one.push(*a), two.push(*b));
+                let (a, b) = (one.push(*a, false), two.push(*b, false));
                 prop_assert_eq!(std::mem::discriminant(&a), std::mem::discriminant(&b));
                 if !matches!(a, Steady::NotYet) { break; }
             }

@@ -60,6 +60,15 @@ impl Drive {
         }
     }
 
+    /// Bytes of writes that wait in its buffer, answered and not on the medium; `None` of a solid-state drive: its buffer
+    /// is full within a moment.
+    pub fn unwritten(&self) -> Option<ByteCount> {
+        match self {
+            Drive::Disk(disk) => Some(disk.unwritten()),
+            Drive::Ssd(_) => None,
+        }
+    }
+
     /// Cuts its power: what was not durable is lost, requests fail until [`Drive::power_on`].
     pub fn cut_power(&self, prng: &mut Prng) {
         match self {

@@ -442,6 +442,7 @@ impl Target for HostTarget {
         let volume = Volume {
             device,
             disks: views,
+            unwritten: None,
             operations,
             data: DataSource::random(Prng::for_part(plan.seed, "data")),
             surroundings: Surroundings {

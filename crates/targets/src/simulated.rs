@@ -19,10 +19,11 @@ use lab::study::{Kind, Study};
 use lab::target::{CellRun, RepeatPlan, StopFlag, Target, TargetError};
 use rt::DeviceRef;
 use rt::filter::stats::Stats;
-use sim::HostReadAhead;
+use sim::{CachedDevice, HostReadAhead};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use stdx::Prng;
+use stdx::{ByteCount, Prng};
 
 /// The most disks of a simulated machine: more than any array of the studies, and each takes memory.
 const DISKS_MAX: u32 = 1024;
@@ -306,11 +307,15 @@ impl Target for SimulatedTarget {
             disks.push(if has_engine { stats } else { paid(stats) });
         }
         let luns = layout.luns_seen();
+        // Those of a RAID controller, one before each LUN.
+        let caches: RefCell<Vec<Rc<CachedDevice>>> = RefCell::default();
         let front = |volume: DeviceRef, lun: usize| {
             if !has_engine {
                 return volume;
             }
-            paid(machine.front_of(volume, lun, luns).device)
+            let front = machine.front_of(volume, lun, luns);
+            caches.borrow_mut().extend(front.cache);
+            paid(front.device)
         };
         let disk = machine.devices().first().expect("a machine has a disk at least").geometry();
         let habits = machine.operation_habits();
@@ -321,9 +326,15 @@ impl Target for SimulatedTarget {
             device = HostReadAhead::over(&rt, device, limit);
         }
         let data = DataSource::words(Prng::for_part(plan.seed, "data"));
+        let caches = caches.into_inner();
+        let unwritten = (!caches.is_empty()).then(|| {
+            let held = move || caches.iter().map(|cache| cache.dirty()).sum();
+            Rc::new(held) as Rc<dyn Fn() -> ByteCount>
+        });
         let volume = Volume {
             device,
             disks: views,
+            unwritten,
             operations: built.operations,
             data,
             surroundings,

@@ -31,6 +31,7 @@ impl DiskView for FilterView {
         let counters = self.stats.counters();
         let (reads, writes) = (counters.of_kind(OpKind::Read), counters.of_kind(OpKind::Write));
         let flushes = counters.of_kind(OpKind::Flush);
+        let drive = self.drive.as_ref();
         DiskSample {
             reads: reads.ios,
             read_bytes: reads.bytes.bytes(),
@@ -38,7 +39,8 @@ impl DiskView for FilterView {
             written_bytes: writes.bytes.bytes(),
             flushes: Some(FlushSample { ios: flushes.ios, time: flushes.latency_sum }),
             busy: counters.busy,
-            at_work: self.drive.as_ref().and_then(sim::Drive::at_work).unwrap_or_default(),
+            at_work: drive.and_then(sim::Drive::at_work).unwrap_or_default(),
+            unwritten: drive.and_then(sim::Drive::unwritten).unwrap_or_default().bytes(),
         }
     }
 }
@@ -96,6 +98,7 @@ fn parse_stat(text: &str) -> Option<DiskSample> {
         flushes,
         busy: Duration::from_millis(field(9)?),
         at_work: Duration::ZERO,
+        unwritten: 0,
     })
 }
 

@@ -68,11 +68,15 @@ pub async fn block(
         if rounds.len() > window {
             rounds.pop_front();
         }
-        done = match steady.push(rate) {
+        let (begin, _) = rounds.front().expect("a round has just ended");
+        let writes = rounds.iter().map(|(_, round)| round.writes.bytes).sum();
+        let demand = Demand { writes: Moved { ios: 0, bytes: writes }, ..Demand::default() };
+        let filling = mark.evidence_since(begin, demand).caches_fill();
+        done = match steady.push(rate, filling) {
             Steady::NotYet => false,
             Steady::Steady(_) => true,
             Steady::GaveUp(report) => {
-                unsteady = Some(report.pitfall());
+                unsteady = report.pitfall(&plan.steady);
                 true
             }
         };

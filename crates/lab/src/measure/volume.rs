@@ -17,6 +17,9 @@ pub struct Volume {
     pub device: DeviceRef,
     /// What the disks see, one each.
     pub disks: Vec<Rc<dyn DiskView>>,
+    /// Bytes of writes that caches between load and disks hold now, a RAID controller's; `None` where there are none, or none
+    /// that can be seen.
+    pub unwritten: Option<Rc<dyn Fn() -> ByteCount>>,
     /// What the array can do with itself; `None` for a plain disk.
     pub operations: Option<Rc<dyn ArrayOperations>>,
     /// Where written bytes come from.
@@ -70,6 +73,7 @@ pub struct Mark {
     pub(crate) time: Instant,
     pub(crate) processor: Duration,
     pub(crate) disks: Vec<DiskSample>,
+    unwritten: ByteCount,
     host: HostSample,
 }
 
@@ -83,13 +87,15 @@ impl Mark {
             time: rt.now(),
             processor: rt.processor_time(),
             disks: disks.iter().map(|disk| disk.sample()).collect(),
+            unwritten: ByteCount::ZERO,
             host,
         }
     }
 
     /// The counters of a volume now.
     pub(crate) fn of(rt: &Rt, volume: &Volume) -> Mark {
-        Mark::take(rt, &volume.disks, volume.host.as_deref())
+        let unwritten = volume.unwritten.as_ref().map_or(ByteCount::ZERO, |held| held());
+        Mark { unwritten, ..Mark::take(rt, &volume.disks, volume.host.as_deref()) }
     }
 
     /// Processor time used since `begin`.
@@ -114,6 +120,9 @@ impl Mark {
             span: self.time - begin.time,
             demand,
             disks: self.disks_since(begin),
+            taken_before_disks: ByteCount(
+                self.unwritten.bytes().saturating_sub(begin.unwritten.bytes()),
+            ),
             processor: self.processor_since(begin),
             host,
             load_thread: load_thread.map(|(end, begin)| end.saturating_sub(begin)),

@@ -6,6 +6,10 @@
 use std::time::Duration;
 use stdx::ByteCount;
 
+/// From this share of what is written that goes into caches and stays there, they are filling. A rate is too high by as much;
+/// below it that is less than what rounds differ by.
+const FILLING: f64 = 0.01;
+
 /// See the [module](self).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Evidence {
@@ -15,12 +19,36 @@ pub struct Evidence {
     pub demand: Demand,
     /// What each disk did; empty where nobody could see.
     pub disks: Vec<DiskSample>,
+    /// By how much more the caches before the disks, a RAID controller's, hold at its end of what was written.
+    pub taken_before_disks: ByteCount,
     /// Processor time of this process (of the simulated host).
     pub processor: Duration,
     /// What the whole host did meanwhile; `None` where it can't be had.
     pub host: Option<HostUse>,
     /// Processor time of the thread that makes the load, where there is one such thread.
     pub load_thread: Option<Duration>,
+}
+
+impl Evidence {
+    /// All disks as one; `None` where nobody saw them.
+    pub fn all_disks(&self) -> Option<DiskSample> {
+        let disks = self.disks.iter().copied();
+        disks.reduce(DiskSample::plus)
+    }
+
+    /// What the write caches that are seen took of what was written, and how much that was at the caches. What they take
+    /// they can take once: in the long run nothing is written at such a rate.
+    pub fn taken_by_caches(&self) -> (ByteCount, ByteCount) {
+        let disks = self.all_disks().unwrap_or_default();
+        let written = disks.written_bytes.max(self.demand.writes.bytes);
+        (self.taken_before_disks + ByteCount(disks.unwritten), ByteCount(written))
+    }
+
+    /// Whether those caches are still filling.
+    pub fn caches_fill(&self) -> bool {
+        let (taken, written) = self.taken_by_caches();
+        taken.bytes() as f64 > FILLING * written.bytes() as f64
+    }
 }
 
 /// A disk's counters.
@@ -41,6 +69,9 @@ pub struct DiskSample {
     /// Time in which its mechanism was at work, for a write that was answered before and for a read that will come as
     /// well; 0 where that can't be seen.
     pub at_work: Duration,
+    /// Bytes of writes that its cache has answered and that are not on the medium; 0 where that can't be seen. Of a stretch
+    /// of time: by how many more at its end.
+    pub unwritten: u64,
 }
 
 /// A disk's count of flushes.
@@ -68,6 +99,7 @@ impl DiskSample {
             flushes,
             busy: self.busy.saturating_sub(earlier.busy),
             at_work: self.at_work.saturating_sub(earlier.at_work),
+            unwritten: self.unwritten.saturating_sub(earlier.unwritten),
         }
     }
 
@@ -88,6 +120,7 @@ impl DiskSample {
             flushes,
             busy: self.busy + other.busy,
             at_work: self.at_work + other.at_work,
+            unwritten: self.unwritten + other.unwritten,
         }
     }
 }

@@ -71,17 +71,10 @@ pub fn find(surroundings: &Surroundings, evidence: &Evidence) -> Vec<Pitfall> {
     found
 }
 
-/// All disks as one; `None` where nobody saw them.
-fn all_disks(evidence: &Evidence) -> Option<DiskSample> {
-    if evidence.disks.is_empty() {
-        return None;
-    }
-    Some(evidence.disks.iter().fold(DiskSample::default(), |sum, disk| sum.plus(*disk)))
-}
-
 fn cached(evidence: &Evidence, found: &mut Vec<Pitfall>) {
     let demand = &evidence.demand;
-    let Some(disks) = all_disks(evidence).filter(|_| !demand.disks_do_more) else { return };
+    let disks = evidence.all_disks().filter(|_| !demand.disks_do_more);
+    let Some(disks) = disks else { return };
     let less = |disks: u64, workload: u64| (disks as f64) < CACHED_SHARE * workload as f64;
     if less(disks.read_bytes, demand.reads.bytes) {
         let (disks, workload) = (ByteCount(disks.read_bytes), ByteCount(demand.reads.bytes));
@@ -90,6 +83,9 @@ fn cached(evidence: &Evidence, found: &mut Vec<Pitfall>) {
     if less(disks.written_bytes, demand.writes.bytes) {
         let (disks, workload) = (ByteCount(disks.written_bytes), ByteCount(demand.writes.bytes));
         found.push(Pitfall::CachedWrites { disks, workload });
+    } else if evidence.caches_fill() {
+        let (taken, written) = evidence.taken_by_caches();
+        found.push(Pitfall::FillingCaches { taken, written });
     }
 }
 
@@ -100,7 +96,7 @@ fn record_size(surroundings: &Surroundings, evidence: &Evidence) -> Option<Pitfa
     if !demand.random || (record.bytes() as f64) < AMPLIFIED * io.bytes() as f64 {
         return None;
     }
-    let amplification = all_disks(evidence).filter(|_| !demand.disks_do_more).map(|disks| {
+    let amplification = evidence.all_disks().filter(|_| !demand.disks_do_more).map(|disks| {
         let moved = (disks.read_bytes + disks.written_bytes) as f64;
         moved / (demand.reads.bytes + demand.writes.bytes).max(1) as f64
     });
@@ -115,7 +111,7 @@ fn partial_stripes(surroundings: &Surroundings, evidence: &Evidence) -> Option<P
     if demand.random || demand.disks_do_more || demand.reads.ios > 0 || demand.writes.bytes == 0 {
         return None;
     }
-    let (disks, writes) = (all_disks(evidence)?, demand.writes);
+    let (disks, writes) = (evidence.all_disks()?, demand.writes);
     let reads_per_write = disks.reads as f64 / writes.ios.max(1) as f64;
     let is_much = disks.read_bytes as f64 > STRIPES_READ * writes.bytes as f64;
     (is_much || reads_per_write > READS_A_WRITE).then_some(Pitfall::PartialStripes {
@@ -159,7 +155,7 @@ fn flush_ignored(surroundings: &Surroundings, evidence: &Evidence) -> Option<Flu
     if !meaningful || forgets != Some(true) || facts.honoured == Some(true) {
         return None;
     }
-    let disks = all_disks(evidence)?;
+    let disks = evidence.all_disks()?;
     if disks.flushes.is_some_and(|seen| seen.ios == 0) && facts.fua == Some(false) {
         return (disks.writes > 0).then_some(FlushDoubt::NotPassedOn { flushes: demand.flushes });
     }
@@ -188,14 +184,14 @@ fn saturated_link(surroundings: &Surroundings, evidence: &Evidence) -> Option<Pi
     let of_disk = |disk: &DiskSample| fuller(disk.read_bytes, disk.written_bytes);
     let bytes = match link.span {
         LinkSpan::Volume => fuller(evidence.demand.reads.bytes, evidence.demand.writes.bytes),
-        LinkSpan::AllDisks => of_disk(&all_disks(evidence)?),
+        LinkSpan::AllDisks => of_disk(&evidence.all_disks()?),
         LinkSpan::EachDisk => evidence.disks.iter().map(of_disk).max()?,
     };
     let rate_mb_s = bytes as f64 / 1e6 / seconds;
     let full = seconds > 0.0 && rate_mb_s >= LINK_FULL * link.limit_mb_s;
-    // Disks whose mechanism never rests are the limit themselves.
+    // Disks whose mechanism never rests are the limit themselves, unless their caches take what the mechanisms can't.
     let never_rests = |disk: &DiskSample| disk.at_work.as_secs_f64() >= NEVER_RESTS * seconds;
-    let is_hidden = !evidence.disks.iter().all(never_rests);
+    let is_hidden = evidence.caches_fill() || !evidence.disks.iter().all(never_rests);
     (full && is_hidden).then_some(Pitfall::SaturatedLink { rate_mb_s, limit_mb_s: link.limit_mb_s })
 }
 

@@ -53,7 +53,9 @@ fn clean() -> (Surroundings, Evidence) {
             flushes: Some(FlushSample { ios: 100, time: Duration::from_millis(850) }),
             busy: Duration::from_secs(9),
             at_work: Duration::from_secs(9),
+            unwritten: 0,
         }],
+        taken_before_disks: ByteCount::ZERO,
         processor: Duration::from_secs(2),
         host: Some(HostUse { busy: 1_000, total: 4_000 }),
         load_thread: Some(Duration::from_secs(2)),
@@ -296,6 +298,17 @@ fn a_full_link_is_found_on_whichever_side_it_lies() {
         read(evidence, bytes);
         evidence.disks[0].at_work = evidence.span;
     });
+    // But not while its cache takes what it can't: five of a hundred parts are more than its mechanism writes.
+    let filling = found(|_, evidence| {
+        evidence.demand.reads = Moved::default();
+        evidence.demand.writes = Moved { ios: bytes >> 20, bytes };
+        evidence.demand.random = false;
+        let disk = &mut evidence.disks[0];
+        (disk.reads, disk.read_bytes, disk.written_bytes) = (0, 0, bytes);
+        (disk.at_work, disk.unwritten) = (evidence.span, bytes / 20);
+    });
+    let ids: Vec<&str> = filling.iter().map(Pitfall::id).collect();
+    assert_eq!(ids, ["filling-caches", "saturated-link"], "{filling:?}");
     // Two disks of which each has its own; the same of one link for both; the host's side of a cache.
     let two = |span| {
         move |surroundings: &mut Surroundings, evidence: &mut Evidence| {
@@ -318,6 +331,28 @@ fn a_full_link_is_found_on_whichever_side_it_lies() {
     };
     none(both(true));
     assert_eq!(one(both(false)).id(), "saturated-link");
+}
+
+#[test]
+fn write_caches_that_take_more_than_a_hundredth_are_found() {
+    let written = 1_000 * 4096; // By the load; the disks wrote a tenth more.
+    let pitfall = one(|_, evidence| evidence.disks[0].unwritten = written / 10);
+    assert_eq!(pitfall.id(), "filling-caches");
+    assert!(pitfall.what().contains("they took 9 % of what was written"), "{pitfall}");
+    none(|_, evidence| evidence.disks[0].unwritten = written / 100);
+    let controller = one(|_, evidence| evidence.taken_before_disks = ByteCount(written / 10));
+    assert_eq!(controller.id(), "filling-caches");
+    // A rebuild's own writes are no measure of the load's.
+    none(|_, evidence| {
+        evidence.disks[0].unwritten = written / 10;
+        evidence.demand.disks_do_more = true;
+    });
+    // Where next to nothing reached the disks that is what is said.
+    let kept = one(|_, evidence| {
+        evidence.disks[0].written_bytes = written / 10;
+        evidence.taken_before_disks = ByteCount(written * 9 / 10);
+    });
+    assert_eq!(kept.id(), "cached-writes");
 }
 
 #[test]
@@ -397,6 +432,7 @@ fn all() -> Vec<Pitfall> {
     vec![
         Pitfall::Cached { disks, workload },
         Pitfall::CachedWrites { disks, workload },
+        Pitfall::FillingCaches { taken: disks, written: workload },
         Pitfall::RecordSize { io: ByteCount(4096), record: disks, amplification: Some(8.0) },
         Pitfall::PartialStripes {
             read: disks,

@@ -73,6 +73,7 @@ impl DiskView for View {
             flushes: Some(FlushSample { ios: flushes.ios, time: flushes.latency_sum }),
             busy: counters.busy,
             at_work: std::time::Duration::ZERO,
+            unwritten: 0,
         }
     }
 }
@@ -131,6 +132,7 @@ impl Target for Planted {
         let mut volume = Volume {
             device: Rc::clone(&stats) as DeviceRef,
             disks: vec![Rc::new(View(stats))],
+            unwritten: None,
             operations: None,
             data: DataSource::words(Prng::for_part(plan.seed, "data")),
             surroundings: honest(),

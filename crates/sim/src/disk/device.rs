@@ -125,6 +125,11 @@ impl Disk {
         self.inner.borrow_mut().model.at_work(self.reactor.now())
     }
 
+    /// Bytes of writes that wait in its buffer, answered and not on the medium.
+    pub fn unwritten(&self) -> ByteCount {
+        ByteCount(self.inner.borrow().model.buffered_blocks() * self.block)
+    }
+
     /// Memory that the content takes, about.
     pub fn memory(&self) -> ByteCount {
         self.inner.borrow().medium.memory()

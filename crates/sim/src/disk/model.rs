@@ -363,6 +363,15 @@ impl DiskModel {
         self.dirty.within(blocks).chain(writing)
     }
 
+    /// How many blocks of writes wait in the buffer, or are on their way out of it.
+    pub fn buffered_blocks(&self) -> u64 {
+        let writing = match &self.mechanism {
+            Mechanism::Busy { job: Job::WriteBack(writing), .. } => writing.end - writing.start,
+            _ => 0,
+        };
+        self.dirty.total() + writing
+    }
+
     /// The moment at which [`advance`](DiskModel::advance) is due.
     pub fn next_event(&self) -> Option<Instant> {
         self.events.peek().map(|Reverse((at, ..))| *at)
