@@ -110,7 +110,7 @@ fn a_full_link_is_named() {
     finds("saturated-link", "more or faster channels", &study, &[]);
 }
 
-/// Eight disks write 285 MB/s each, and their link gives them 300. In half-second rounds the disks' caches take the rest for
+/// Four disks write 285 MB/s each, and their link gives them 300. In half-second rounds the disks' caches take the rest for
 /// longer than a window lasts: a layout's rate was the link's then, and nothing said so.
 #[test]
 fn a_link_that_fills_the_disks_write_caches_is_no_steady_state() {
@@ -123,12 +123,12 @@ round = "500ms"
 [machine]
 kind = "simulated"
 host = "epyc-2024"
-link = "sas-6g-x4"
+link = "sas-3g-x4"
 disk = "exos-x20"
-disks = 8
+disks = 4
 [layouts.set]
 level = "raid10"
-disks = 8
+disks = 4
 [[factor]]
 name = "layout"
 levels = ["set"]
@@ -141,7 +141,7 @@ queue_depth = 4
 "#;
     let (found, shown) = run(study, &[]);
     assert_eq!(found, [""; 0], "{shown}");
-    assert!(shown.contains("Verdict write: 114"), "four disks' worth: {shown}");
+    assert!(shown.contains("Verdict write: 57"), "two disks' worth: {shown}");
     let (found, shown) = run(study, &["steady.rounds_max=5"]);
     assert_eq!(found, ["filling-caches", "saturated-link"], "{shown}");
     assert!(shown.contains("write for longer"), "{shown}");
