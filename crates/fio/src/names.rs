@@ -366,35 +366,14 @@ fn nearest(name: &str) -> Option<&'static str> {
 pub fn nearest_of<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     // A third of the letters wrong is still a misspelling; more is another word.
     let far = (name.len() / 3).max(1);
+    // Longer than any option; a longer text is none that was misspelt.
+    const LETTERS_MAX: usize = 64;
     known
-        .map(|known| (distance(name, known), known))
+        .filter(|_| name.len() <= LETTERS_MAX)
+        .map(|known| (strsim::levenshtein(name, known), known))
         .filter(|(distance, _)| *distance <= far)
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, known)| known)
-}
-
-/// Levenshtein's distance: how many letters must be changed, added or taken away.
-fn distance(a: &str, b: &str) -> usize {
-    // Longer than any option; a longer text is none that was misspelt.
-    const LETTERS_MAX: usize = 64;
-    if a.len() > LETTERS_MAX {
-        return usize::MAX;
-    }
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.bytes().enumerate() {
-        let mut diagonal = i;
-        let mut left = i + 1;
-        for (cell, to) in row.iter_mut().skip(1).zip(b.bytes()) {
-            let above = *cell;
-            left = (diagonal + usize::from(from != to)).min(above + 1).min(left + 1);
-            *cell = left;
-            diagonal = above;
-        }
-        if let Some(first) = row.first_mut() {
-            *first = i + 1;
-        }
-    }
-    row.last().copied().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -406,7 +385,6 @@ mod tests {
         assert_eq!(nearest("iodpeth"), Some("iodepth"));
         assert_eq!(nearest("blocksiz"), Some("blocksize"));
         assert_eq!(nearest("elephants"), None);
-        assert_eq!((distance("kitten", "sitting"), distance("", "abc")), (3, 3));
     }
 
     #[test]

@@ -93,23 +93,8 @@ pub fn load_path(path: &Path) -> Result<Profile, ProfileError> {
 
 fn hint(wanted: &str) -> String {
     let part = names().find(|name| wanted.len() >= 3 && name.contains(wanted));
-    let near = || names().min_by_key(|name| distance(name, wanted));
-    let near = part.or_else(|| near().filter(|name| distance(name, wanted) <= HINT_DISTANCE_MAX));
+    let far = |name: &&str| strsim::levenshtein(name, wanted);
+    let near = || names().min_by_key(far);
+    let near = part.or_else(|| near().filter(|name| far(name) <= HINT_DISTANCE_MAX));
     near.map(|name| format!("; did you mean '{name}'?")).unwrap_or_default()
-}
-
-/// Insertions, deletions and replacements that lead from `a` to `b`.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
 }
