@@ -43,26 +43,34 @@ impl World {
 }
 
 /// Runs a test by each reactor on each sort of file system.
-fn everywhere(test: impl Fn(&World)) {
-    for kind in [ReactorKind::Uring, ReactorKind::Threads] {
-        for base in [std::env::temp_dir(), PathBuf::from("/dev/shm")] {
-            if !base.is_dir() {
-                eprintln!("skipped on {}: it is not there", base.display());
-                continue;
+fn everywhere(test: impl Fn(&World) + Sync) {
+    std::thread::scope(|side_by_side| {
+        for kind in [ReactorKind::Uring, ReactorKind::Threads] {
+            for base in [std::env::temp_dir(), PathBuf::from("/dev/shm")] {
+                let test = &test;
+                side_by_side.spawn(move || on(kind, &base).iter().for_each(test));
             }
-            let runtime = match HostRuntime::new(kind) {
-                Ok(runtime) => runtime,
-                Err(error @ (StartError::UringRefused(_) | StartError::UringTooOld)) => {
-                    eprintln!("skipped by {kind}: {error}");
-                    continue;
-                }
-                Err(error) => panic!("{error}"),
-            };
-            assert_eq!(runtime.host().kind(), kind);
-            let dir = tempfile::tempdir_in(&base).expect("a temporary directory");
-            test(&World { runtime, dir });
         }
+    });
+}
+
+/// Such a reactor, and a folder there; `None`, said, where there is none.
+fn on(kind: ReactorKind, base: &Path) -> Option<World> {
+    if !base.is_dir() {
+        eprintln!("skipped on {}: it is not there", base.display());
+        return None;
     }
+    let runtime = match HostRuntime::new(kind) {
+        Ok(runtime) => runtime,
+        Err(error @ (StartError::UringRefused(_) | StartError::UringTooOld)) => {
+            eprintln!("skipped by {kind}: {error}");
+            return None;
+        }
+        Err(error) => panic!("{error}"),
+    };
+    assert_eq!(runtime.host().kind(), kind);
+    let dir = tempfile::tempdir_in(base).expect("a temporary directory");
+    Some(World { runtime, dir })
 }
 
 const BUFFERED: FileOptions = FileOptions { direct: false, read_only: false };

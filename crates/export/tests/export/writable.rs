@@ -422,9 +422,10 @@ fn fsx_finds_no_byte_that_should_be_another() {
                 posix_fadvise = 2\ncopy_file_range = 5\n";
     fs::write(config.path(), text).expect("written");
     let artefacts = tempfile::tempdir().expect("a folder");
+    let operations = fixtures::extent::by_extent("3000", "10000");
     for seed in ["1", "2", "3"] {
         let mut command = Command::new(&fsx);
-        command.args(["-q", "-N", "10000", "-S", seed, "-P"]).arg(artefacts.path());
+        command.args(["-q", "-N", operations, "-S", seed, "-P"]).arg(artefacts.path());
         command.arg("-f").arg(config.path()).arg(mounted.path(seed));
         judged(&mut command, Duration::from_secs(120));
     }
