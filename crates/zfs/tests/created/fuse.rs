@@ -12,6 +12,7 @@ mod judges;
 
 use super::{Rig, mounted::mounted, top};
 use export::fuse::Server;
+use fixtures::extent::by_extent;
 use futures_util::future::{Either, join, select};
 use host::{CalendarClock, FuseMount, HostRuntime, MountError, ReactorKind};
 use judges::{judge, judged};
@@ -120,9 +121,10 @@ fn fsx_finds_no_byte_in_a_pool_that_should_be_another() {
                 posix_fadvise = 2\ncopy_file_range = 5\n";
     fs::write(config.path(), text).expect("written");
     let artefacts = tempfile::tempdir().expect("a folder");
+    let operations = by_extent("1500", "4000");
     for seed in ["1", "2"] {
         let mut command = Command::new(&fsx);
-        command.args(["-q", "-N", "4000", "-S", seed, "-P"]).arg(artefacts.path());
+        command.args(["-q", "-N", operations, "-S", seed, "-P"]).arg(artefacts.path());
         command.arg("-f").arg(config.path()).arg(served.path(seed));
         judged(&mut command, Duration::from_secs(120));
     }
