@@ -11,9 +11,10 @@
 
 use super::data::Filler;
 use super::error::FioError;
-use super::plan::{Job, largest_block, smallest_block};
+use super::plan::{Job, Plan, largest_block, smallest_block};
 use super::spec::{Engine, Extent, Fallocate, Spec};
 use rt::{FileKind, FileRef, OpenHow, Request, TreeError, TreeErrorKind, TreeRef};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use stdx::{ByteCount, Offset, Prng};
@@ -71,6 +72,13 @@ pub(super) fn paths(job: &Job) -> Vec<PathBuf> {
         return spec.filenames.iter().map(|name| placed(name)).collect();
     }
     (0..spec.nrfiles).map(|file| placed(&formatted(job, file))).collect()
+}
+
+impl Plan {
+    /// The files of all jobs, by their paths in the tree.
+    pub fn files(&self) -> BTreeSet<PathBuf> {
+        self.jobs.iter().flat_map(paths).collect()
+    }
 }
 
 fn formatted(job: &Job, file: u64) -> String {

@@ -16,6 +16,7 @@ use super::names;
 use super::settings;
 use super::spec::{Checksum, Distribution, Extent, Spec};
 use super::value::{Machine, Reading};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use workload::crew::WORKERS_MAX;
@@ -382,6 +383,11 @@ impl Plan {
             spec.directories.iter().any(absolute)
                 || spec.directories.is_empty() && spec.filenames.iter().any(absolute)
         })
+    }
+
+    /// What jobs name with `directory=`, once each.
+    pub fn directories(&self) -> BTreeSet<&str> {
+        self.jobs.iter().flat_map(|job| &job.spec.directories).map(String::as_str).collect()
     }
 
     /// The first directory or file that is named, an absolute path before others.

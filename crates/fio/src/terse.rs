@@ -61,8 +61,8 @@ fn one_way(out: &mut String, flow: &Flow, group: &Group, direction: Direction, k
     moments(out, &flow.slat);
     moments(out, &flow.clat);
     let told = if kept.lat_percentiles { &flow.lat } else { &flow.clat };
-    let bins = told.bins.as_ref().filter(|_| told.samples.count > 0);
-    let values = bins.map_or(Vec::new(), |bins| bins.percentiles(&kept.percentiles));
+    // A direction in which nothing went has its percentiles too, all of them 0.
+    let values = told.bins.as_ref().map_or(Vec::new(), |bins| bins.percentiles(&kept.percentiles));
     for at in 0..PERCENTILE_FIELDS {
         let _ = match (kept.percentiles.get(at), values.get(at)) {
             (Some(share), Some(value)) => write!(out, ";{share:.6}%={}", value / 1000),

@@ -19,6 +19,8 @@ mod merge;
 pub mod metrics;
 pub mod moment;
 pub mod output;
+pub mod pace;
+pub mod phases;
 pub mod pitfalls;
 pub mod report;
 pub mod results;

@@ -2,6 +2,7 @@
 
 use crate::design::CellSpec;
 use crate::kept::Repeat;
+use crate::metrics;
 use crate::pitfalls::{Pitfall, REPEATS_FEW};
 use crate::results::{Cell, FoundPitfall, LatencyPoint};
 use crate::stats;
@@ -12,6 +13,8 @@ use stdx::Prng;
 
 /// A cell carries a warning if half its interval is over this share of its mean.
 const INTERVAL_WIDE: f64 = 0.10;
+/// A repeat lies apart that is so many times as far from the others as they are from one another.
+const APART: f64 = 2.0;
 /// The shares at which a distribution of latencies is written down: close together where people
 /// look, at its ends.
 const QUANTILES: [f64; 40] = [
@@ -70,10 +73,10 @@ pub(crate) fn merge(study: &Study, spec: &CellSpec, state: CellState) -> Cell {
     }
     let repeats = state.repeats.len();
     cell.repeats = u32::try_from(repeats).unwrap_or(u32::MAX);
-    let mut warnings: Vec<(String, usize)> = Vec::new();
+    let mut warnings: Vec<(String, Vec<u32>)> = Vec::new();
     let mut samples: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     let mut shares: BTreeMap<String, Vec<f64>> = BTreeMap::new();
-    for repeat in state.repeats.values() {
+    for (number, repeat) in &state.repeats {
         let mut texts = repeat.warnings.clone();
         for (name, value) in &repeat.metrics {
             // JSON has no such numbers; a reader could not open the file.
@@ -88,20 +91,21 @@ pub(crate) fn merge(study: &Study, spec: &CellSpec, state: CellState) -> Cell {
         }
         for text in texts {
             match warnings.iter_mut().find(|(other, _)| *other == text) {
-                Some((_, count)) => *count += 1,
-                None => warnings.push((text, 1)),
+                Some((_, numbers)) => numbers.push(*number),
+                None => warnings.push((text, vec![*number])),
             }
         }
     }
-    let counted = |text: String, count: usize| match count {
+    let placed = |text: String, numbers: &[u32]| match numbers.len() {
         all if all >= repeats => text,
-        some => format!("{text} (in {some} of {repeats} repeats)"),
+        1 => format!("{text} (in repeat {} of {repeats})", counted(numbers)),
+        _ => format!("{text} (in repeats {} of {repeats})", counted(numbers)),
     };
-    for (pitfall, count) in gather_pitfalls(&state.repeats) {
-        let text = counted(pitfall.text, count);
+    for (pitfall, numbers) in gather_pitfalls(&state.repeats) {
+        let text = placed(pitfall.text, &numbers);
         cell.put_down(FoundPitfall { text, ..pitfall });
     }
-    cell.warnings.extend(warnings.into_iter().map(|(text, count)| counted(text, count)));
+    cell.warnings.extend(warnings.into_iter().map(|(text, numbers)| placed(text, &numbers)));
     for (name, samples) in samples {
         let prng = Prng::for_part(study.seed, &format!("bootstrap of {name} of {}", spec.id));
         let metric = stats::metric(samples, study.confidence, study.interval, prng);
@@ -119,14 +123,24 @@ pub(crate) fn merge(study: &Study, spec: &CellSpec, state: CellState) -> Cell {
     cell
 }
 
-/// The pitfalls of all repeats, each kind once, as the first repeat has it, with the number of repeats
-/// that ran into it.
-fn gather_pitfalls(repeats: &BTreeMap<u32, Repeat>) -> Vec<(FoundPitfall, usize)> {
-    let mut found: Vec<(FoundPitfall, usize)> = Vec::new();
-    for pitfall in repeats.values().flat_map(|repeat| &repeat.pitfalls) {
-        match found.iter_mut().find(|(other, _)| other.id == pitfall.id) {
-            Some((_, count)) => *count += 1,
-            None => found.push((pitfall.clone(), 1)),
+/// Repeats as people count them, from 1: `2, 3 and 5`.
+fn counted(numbers: &[u32]) -> String {
+    let numbers: Vec<String> = numbers.iter().map(|number| (number + 1).to_string()).collect();
+    match numbers.split_last() {
+        Some((last, first)) if !first.is_empty() => format!("{} and {last}", first.join(", ")),
+        _ => numbers.concat(),
+    }
+}
+
+/// The pitfalls of all repeats, each kind once, as the first repeat has it, with the repeats that ran into it.
+fn gather_pitfalls(repeats: &BTreeMap<u32, Repeat>) -> Vec<(FoundPitfall, Vec<u32>)> {
+    let mut found: Vec<(FoundPitfall, Vec<u32>)> = Vec::new();
+    for (number, repeat) in repeats {
+        for pitfall in &repeat.pitfalls {
+            match found.iter_mut().find(|(other, _)| other.id == pitfall.id) {
+                Some((_, numbers)) => numbers.push(*number),
+                None => found.push((pitfall.clone(), vec![*number])),
+            }
         }
     }
     found
@@ -136,14 +150,36 @@ fn warn_of_uncertainty(study: &Study, spec: &CellSpec, cell: &mut Cell) {
     if cell.repeats < REPEATS_FEW {
         cell.add_pitfall(&Pitfall::FewRepeats { repeats: cell.repeats });
     }
-    let metric = spec.workload.main_metric();
+    let wanted = spec.workload.main_metric();
+    let metric = match cell.metrics.contains_key(wanted) {
+        true => wanted,
+        false => metrics::main_metric(cell).unwrap_or(wanted),
+    };
     let Some(figure) = cell.metrics.get(metric) else { return };
     let half = (figure.ci_high - figure.ci_low) / 2.0;
     if half > INTERVAL_WIDE * figure.mean.abs() {
         let share = half / figure.mean.abs();
         let (metric, confidence) = (metric.to_owned(), study.confidence);
-        cell.add_pitfall(&Pitfall::WideInterval { metric, confidence, share });
+        // Where a repeat gave no such figure, samples no longer tell which repeat they are of.
+        let all = figure.samples.len() == cell.repeats as usize;
+        let odd = odd_one(&figure.samples).filter(|_| all).map(|at| (at + 1, figure.samples[at]));
+        cell.add_pitfall(&Pitfall::WideInterval { metric, confidence, share, odd });
     }
+}
+
+/// The one of at least three samples that lies farther from the nearest other than [`APART`] times the others among
+/// themselves.
+fn odd_one(samples: &[f64]) -> Option<usize> {
+    let at = (samples.len() >= 3).then_some(0..samples.len())?;
+    at.into_iter().find(|&at| {
+        let others = samples.iter().enumerate().filter(|(other, _)| *other != at);
+        let (low, high) = others
+            .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), (_, other)| {
+                (low.min(*other), high.max(*other))
+            });
+        let away = (low - samples[at]).max(samples[at] - high);
+        away > APART * (high - low)
+    })
 }
 
 impl Cell {
@@ -182,4 +218,23 @@ fn quantiles(counts: &BTreeMap<u64, u64>) -> Vec<LatencyPoint> {
         points.push(LatencyPoint { quantile, latency_us: value as f64 / 1e3 });
     }
     points
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_repeat_lies_apart_where_the_others_lie_together() {
+        assert_eq!(odd_one(&[100.0, 40.0, 101.0, 99.0]), Some(1));
+        assert_eq!(odd_one(&[100.0, 100.0, 130.0]), Some(2));
+        assert_eq!(odd_one(&[100.0, 120.0, 90.0, 70.0]), None, "they are spread evenly");
+        assert_eq!(odd_one(&[100.0, 40.0, 101.0, 41.0]), None, "two and two");
+        assert_eq!(odd_one(&[100.0, 40.0]), None, "of two neither is odd");
+    }
+
+    #[test]
+    fn repeats_are_counted_from_one() {
+        assert_eq!((counted(&[1]), counted(&[0, 2, 4])), ("2".to_owned(), "1, 3 and 5".to_owned()));
+    }
 }

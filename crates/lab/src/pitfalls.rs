@@ -29,7 +29,7 @@ pub use finding::find;
 pub use surroundings::{FlushFacts, Grid, Link, LinkSpan, Partition, Surroundings};
 
 use crate::duration;
-use crate::metrics::percent;
+use crate::metrics::{percent, quantity};
 use std::fmt;
 use std::time::Duration;
 use stdx::ByteCount;
@@ -113,6 +113,8 @@ pub enum Pitfall {
         confidence: f64,
         /// Half the interval as a share of the mean; infinite where the mean is 0.
         share: f64,
+        /// The repeat, counted from 1, that lies apart from all others, and what it gave.
+        odd: Option<(usize, f64)>,
     },
     /// The load never became steady.
     NotSteady {
@@ -294,11 +296,16 @@ impl Pitfall {
             Pitfall::FewRepeats { repeats } => {
                 format!("{repeats} repeats only: the interval is a rough guess")
             }
-            Pitfall::WideInterval { metric, confidence, share } => format!(
-                "the {} interval of {metric} is ±{:.0} % of its mean",
-                percent(*confidence),
-                share * 100.0
-            ),
+            Pitfall::WideInterval { metric, confidence, share, odd } => {
+                let odd = odd.map_or_else(String::new, |(repeat, value)| {
+                    format!(", for repeat {repeat} lies apart: {}", quantity(metric, value))
+                });
+                format!(
+                    "the {} interval of {metric} is ±{:.0} % of its mean{odd}",
+                    percent(*confidence),
+                    share * 100.0
+                )
+            }
             Pitfall::NotSteady { rounds, window } => format!(
                 "the rate was not steady within {rounds} rounds: the figures are of the last {window}"
             ),
@@ -378,6 +385,9 @@ impl Pitfall {
                 "mount without nobarrier, and give a virtual machine's disk a cache mode that flushes"
             }
             Pitfall::FewRepeats { .. } => "take 5 with --set repeats=5 (--repeats 5 for a tool)",
+            Pitfall::WideInterval { odd: Some(_), .. } => {
+                "look what was different in that repeat, or take more repeats"
+            }
             Pitfall::WideInterval { .. } => "more repeats narrow it",
             Pitfall::NotSteady { .. } => {
                 "raise steady.rounds_max if it was still on its way, steady.round if it swings"

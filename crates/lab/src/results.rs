@@ -153,6 +153,9 @@ pub struct LayoutFigures {
     /// The cell of that load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loaded_by: Option<String>,
+    /// The priority of the rebuild beside that load, where it is not `normal`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rebuild_priority: Option<String>,
     /// Whether the rebuild times are measured in this run (a `rebuild` in the study) or worked out.
     #[serde(default)]
     pub rebuild_measured: bool,

@@ -22,13 +22,13 @@ use crate::design::{self, CellSpec, DesignError};
 use crate::kept::{FinishedRun, Keeper, NoKeeper, Repeat};
 use crate::layouts;
 use crate::merge::{CellState, merge};
+use crate::pace::{Left, Pace};
 use crate::results::{Cell, FORMAT, Partial, Results, RunFacts};
 use crate::stats::IntervalMethod;
 use crate::study::Study;
 use crate::target::{RepeatPlan, StopFlag, Target, TargetError};
 use crate::verdict;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -87,10 +87,18 @@ pub struct Progress<'a> {
     /// Repeats of cells in all.
     pub total: usize,
     /// The cells that run just now, in the order in which they began.
-    pub running: &'a [String],
-    /// How long the rest will take, by what runs of the same cells, or else of the same workloads, took until
-    /// now; none before the first is done.
-    pub left: Option<Duration>,
+    pub running: &'a [Running<'a>],
+    /// How long the rest will take, by what [runs of the same kind](crate::pace) took until now; none before the first is done.
+    pub left: Option<Left>,
+}
+
+/// A cell that runs just now.
+#[derive(Clone, Copy, Debug)]
+pub struct Running<'a> {
+    /// Its name.
+    pub cell: &'a str,
+    /// How long a run of it takes at the most; none while too little is known of its kind.
+    pub takes: Option<Duration>,
 }
 
 /// Hears how far a run is.
@@ -127,46 +135,29 @@ struct Shared<'a> {
     /// How many runs were kept from before.
     kept: usize,
     jobs: usize,
-    next: AtomicUsize,
     stop: StopFlag,
     states: Vec<Mutex<CellState>>,
     tally: Mutex<Tally>,
 }
 
-#[derive(Default)]
 struct Tally {
     /// Of those that are to be run.
+    begun: usize,
     done: usize,
-    running: Vec<String>,
+    /// Cells and repeats, and since when.
+    running: Vec<((usize, u32), std::time::Instant)>,
     fatal: Option<(String, TargetError)>,
     pace: Pace,
 }
 
-/// How long runs took.
-#[derive(Default)]
-struct Pace {
-    /// By cell and by workload: runs done, and the time that they took together.
-    of_cell: BTreeMap<usize, (u32, Duration)>,
-    of_workload: BTreeMap<String, (u32, Duration)>,
-    of_all: (u32, Duration),
-}
-
-impl Pace {
-    fn took(&mut self, index: usize, cell: &CellSpec, span: Duration) {
-        let workload = self.of_workload.entry(cell.workload.name.clone()).or_default();
-        for sum in [self.of_cell.entry(index).or_default(), workload, &mut self.of_all] {
-            *sum = (sum.0 + 1, sum.1 + span);
-        }
-    }
-
-    /// How long a run of this cell will take.
-    fn of(&self, index: usize, cell: &CellSpec) -> Option<Duration> {
-        let mean = |sum: &(u32, Duration)| (sum.0 > 0).then(|| sum.1 / sum.0);
-        let known = self.of_cell.get(&index).and_then(mean);
-        known
-            .or_else(|| self.of_workload.get(&cell.workload.name).and_then(mean))
-            .or_else(|| mean(&self.of_all))
-    }
+/// What became of a run.
+enum Run {
+    /// It gave its figures.
+    Whole,
+    /// It failed, or an earlier run of its cell did.
+    Failed,
+    /// It did not come to its end.
+    Stopped,
 }
 
 /// Raises the flag when a worker dies of a panic, so that the others do not run on for hours.
@@ -252,10 +243,15 @@ pub fn run_from(
         kept: total - order.len(),
         jobs,
         order,
-        next: AtomicUsize::new(0),
         stop: options.stop.below(),
         states,
-        tally: Mutex::default(),
+        tally: Mutex::new(Tally {
+            begun: 0,
+            done: 0,
+            running: Vec::new(),
+            fatal: None,
+            pace: Pace::new(&cells),
+        }),
         cells: &cells,
     };
     #[expect(clippy::disallowed_methods, reason = "the lab's runner is where threads are let in")]
@@ -380,11 +376,8 @@ impl Shared<'_> {
     fn work(&self) {
         let _guard = StopOnPanic(self.stop.clone());
         while !self.stop.is_raised() {
-            let index = self.next.fetch_add(1, Ordering::Relaxed);
-            let Some((cell_index, repeat)) = self.order.get(index).copied() else { return };
+            let Some((cell_index, repeat)) = self.begin() else { return };
             let (cell, state) = (&self.cells[cell_index], &self.states[cell_index]);
-            self.report(|tally| tally.running.push(cell.id.clone()));
-            let started = clock();
             let failed = locked(state).failed.as_ref().map(|(failed, _)| *failed);
             // Skipped only after an *earlier* repeat has failed, so that which error is reported
             // does not depend on the order of completion.
@@ -392,37 +385,52 @@ impl Shared<'_> {
                 Some(failed) if failed < repeat => Ok(None),
                 _ => self.target.run(cell, &self.plan(cell, repeat), &self.stop).map(Some),
             };
-            let whole = match outcome {
-                Ok(None) => true,
+            let ended = match outcome {
+                Ok(None) => Run::Failed,
                 Ok(Some(run)) => {
                     let run =
                         FinishedRun { cell: cell.id.clone(), repeat, gave: Repeat::from(run) };
                     self.keeper.keep(&run);
                     locked(state).add(repeat, run.gave);
-                    true
+                    Run::Whole
                 }
-                Err(TargetError::Interrupted) => false,
+                Err(TargetError::Interrupted) => Run::Stopped,
                 Err(reason @ TargetError::Fatal { .. }) => {
                     locked(&self.tally).fatal.get_or_insert((cell.id.clone(), reason));
                     self.stop.raise();
-                    false
+                    Run::Stopped
                 }
                 Err(reason) => {
                     locked(state).fail(repeat, reason);
-                    true
+                    Run::Failed
                 }
             };
-            let span = clock().saturating_duration_since(started);
             self.report(|tally| {
-                tally.done += usize::from(whole);
-                if whole {
-                    tally.pace.took(cell_index, cell, span);
-                }
-                if let Some(at) = tally.running.iter().position(|id| *id == cell.id) {
-                    tally.running.remove(at);
+                let at = tally.running.iter().position(|(run, _)| *run == (cell_index, repeat));
+                let since = at.map(|at| tally.running.remove(at).1);
+                tally.done += usize::from(!matches!(ended, Run::Stopped));
+                match (ended, since) {
+                    (Run::Whole, Some(since)) => {
+                        tally.pace.took(cell_index, clock().saturating_duration_since(since));
+                    }
+                    (Run::Failed, _) => tally.pace.failed(cell_index),
+                    _ => {}
                 }
             });
         }
+    }
+
+    /// Takes the next cell and repeat off the order.
+    fn begin(&self) -> Option<(usize, u32)> {
+        let mut next = None;
+        self.report(|tally| {
+            next = self.order.get(tally.begun).copied();
+            if let Some(run) = next {
+                tally.begun += 1;
+                tally.running.push((run, clock()));
+            }
+        });
+        next
     }
 
     fn plan(&self, cell: &CellSpec, repeat: u32) -> RepeatPlan {
@@ -434,22 +442,27 @@ impl Shared<'_> {
         }
     }
 
-    /// Changes the tally and lets the observer know; under one lock, so that what it hears is in
+    /// Changes the tally and lets the observer know where it changed; under one lock, so that what it hears is in
     /// order.
     fn report(&self, change: impl FnOnce(&mut Tally)) {
         let mut tally = locked(&self.tally);
+        let before = (tally.begun, tally.running.len());
         change(&mut tally);
+        if (tally.begun, tally.running.len()) == before {
+            return;
+        }
+        let now = clock();
+        let rest = self.order.get(tally.begun..).unwrap_or_default().iter().map(|(cell, _)| *cell);
+        let spent = |since: &std::time::Instant| now.saturating_duration_since(*since);
+        let running = tally.running.iter().map(|((cell, _), since)| (*cell, spent(since)));
+        let left = tally.pace.left(rest, running, self.jobs);
+        let running = tally.running.iter().map(|((cell, _), _)| Running {
+            cell: &self.cells[*cell].id,
+            takes: tally.pace.run_takes(*cell),
+        });
+        let running: Vec<Running<'_>> = running.collect();
         let (done, total) = (self.kept + tally.done, self.kept + self.order.len());
-        let left = self.left(&tally);
-        self.observer.progress(Progress { done, total, running: &tally.running, left });
-    }
-
-    /// How long the rest takes, those that run just now as if they had just begun.
-    fn left(&self, tally: &Tally) -> Option<Duration> {
-        let rest = self.order.get(tally.done.min(self.order.len())..)?;
-        let spans = rest.iter().map(|(index, _)| tally.pace.of(*index, &self.cells[*index]));
-        let all: Duration = spans.sum::<Option<Duration>>()?;
-        Some(all / u32::try_from(self.jobs).unwrap_or(u32::MAX).max(1))
+        self.observer.progress(Progress { done, total, running: &running, left });
     }
 }
 

@@ -25,8 +25,9 @@ mod turns;
 
 use crate::claims::Measured;
 use crate::metrics::{self, Better, SHOWN_RATIO_MIN, figures, percent, quantity};
+use crate::phases;
 use crate::results::{Cell, LayoutFigures, Metric, Ranked, Ranking};
-use crate::study::{Study, Use, VerdictRules};
+use crate::study::{Kind, Study, Use, VerdictRules};
 use placed::Placed;
 use score::{Asked, Score};
 
@@ -83,7 +84,7 @@ fn judge(
     };
     let metric = match &used.metric {
         Some(metric) => metric.as_str(),
-        None => first.spec.workload.main_metric(),
+        None => main_metric(&chosen).unwrap_or_else(|| first.spec.workload.main_metric()),
     };
     let better = used.better.unwrap_or_else(|| metrics::better(metric));
     let asked = Asked { study, by: &rules.by, metric, better };
@@ -92,6 +93,12 @@ fn judge(
         return (format!("For {name}, there are no figures that could be compared."), None);
     };
     let mut sentence = ranking(name, &asked, &placed, combinations);
+    if let Some(what) = phases::what_is_measured(&first.spec.workload, metric) {
+        sentence += &format!(" That is {what}.");
+    }
+    if let Some(best) = best_of_phases(&asked, &chosen) {
+        sentence += &format!(" {best}");
+    }
     if let Some(fragile) = fragile(&asked, &scores, layouts) {
         sentence += &format!(" {fragile}");
     }
@@ -110,6 +117,44 @@ fn judge(
         sentence += &text;
     }
     (sentence, Some(table))
+}
+
+/// The metric by which cells are judged: the one of their kind, or where a tool was told to leave it out, the first that there
+/// is. None where there are no figures.
+fn main_metric<'a>(cells: &[&'a Measured<'_>]) -> Option<&'a str> {
+    let of = |measured: &&'a Measured<'_>| {
+        let wanted = measured.spec.workload.main_metric();
+        match measured.cell.metrics.contains_key(wanted) {
+            true => Some(wanted),
+            false => metrics::main_metric(measured.cell),
+        }
+    };
+    cells.iter().find_map(of)
+}
+
+/// Which level does best in each phase of a tool that goes through some; nothing of others, and of what is judged by one phase.
+fn best_of_phases(asked: &Asked<'_>, chosen: &[&Measured<'_>]) -> Option<String> {
+    let Kind::Tool(tool) = &chosen.first()?.spec.workload.kind else { return None };
+    phases::what_is_measured(&chosen.first()?.spec.workload, asked.metric)?;
+    let best = phases::of(tool.kind).iter().filter_map(|phase| {
+        let asked = Asked { metric: phase.metric, better: Better::Higher, ..*asked };
+        let (scores, _) = score::scores(&asked, chosen);
+        let placed = Placed::of(&scores, &asked)?;
+        let value = placed.best.log().exp();
+        let value = match phase.metric.ends_with("_ops_per_s") {
+            true => format!("{} a second", figures(value)),
+            false => quantity(phase.metric, value),
+        };
+        let ties: Vec<&str> = placed.ties.iter().map(|(tie, _)| tie.level.as_str()).collect();
+        let sure = match (ties.is_empty(), placed.alone, placed.unsure.is_empty()) {
+            (false, ..) => format!(", not told from {}", ties.join(" and ")),
+            (true, false, false) => ", not sure".to_owned(),
+            _ => String::new(),
+        };
+        Some(format!("{}: {} ({value}{sure})", phase.name, placed.best.level))
+    });
+    let best: Vec<String> = best.collect();
+    (!best.is_empty()).then(|| format!("The best of each phase: {}.", best.join("; ")))
 }
 
 /// Which levels are layouts that survive no lost disk, and what does best of the others.
@@ -343,7 +388,7 @@ fn account(study: &Study, cells: &[Measured<'_>]) -> Vec<String> {
     let figures: Vec<(&Measured<'_>, &str, &Metric)> = cells
         .iter()
         .filter_map(|measured| {
-            let metric = measured.spec.workload.main_metric();
+            let metric = main_metric(&[measured])?;
             let figure = measured.cell.metrics.get_key_value(metric);
             figure.map(|(name, figure)| (measured, name.as_str(), figure))
         })
@@ -354,8 +399,10 @@ fn account(study: &Study, cells: &[Measured<'_>]) -> Vec<String> {
             format!("{}: {value}", named(study, measured.cell))
         };
         let named: Vec<String> = figures.iter().map(name).collect();
-        return if named.is_empty() { Vec::new() } else { vec![format!("{}.", named.join("; "))] };
+        let said = (!named.is_empty()).then(|| format!("{}.", named.join("; ")));
+        return said.into_iter().chain(measured_is(&figures)).collect();
     }
+    let told = measured_is(&figures);
     let mut workloads: Vec<&str> = Vec::new();
     for (measured, ..) in &figures {
         if !workloads.contains(&measured.cell.workload.as_str()) {
@@ -376,5 +423,20 @@ fn account(study: &Study, cells: &[Measured<'_>]) -> Vec<String> {
                 named(study, high.0.cell)
             ))
         })
+        .chain(told)
         .collect()
+}
+
+/// What the figures of tools that go through phases are of.
+fn measured_is(figures: &[(&Measured<'_>, &str, &Metric)]) -> Vec<String> {
+    let mut said: Vec<String> = Vec::new();
+    for (measured, metric, _) in figures {
+        if let Some(what) = phases::what_is_measured(&measured.spec.workload, metric) {
+            let sentence = format!("Of {} it is {what}.", measured.cell.workload);
+            if !said.contains(&sentence) {
+                said.push(sentence);
+            }
+        }
+    }
+    said
 }

@@ -19,7 +19,7 @@ use super::served::{Plan, Served};
 use super::surroundings::HostFacts;
 use super::surroundings::counters::HostCounters;
 use super::surroundings::modelled::stripe;
-use super::this_machine::host_lines;
+use super::this_machine::{self, host_lines};
 use super::worth::{self, DriveFacts};
 use super::{directory, left_over, tools};
 use host::expendable::{self, NotExpendable, Unseen};
@@ -83,7 +83,8 @@ impl HostTarget {
     ) -> Result<HostTarget, MachineError> {
         let runtime = HostRuntime::new(machine.reactor.into()).map_err(refuse)?;
         if let Some(directory) = &machine.directory {
-            check_directory(directory)?;
+            this_machine::check_directory(directory)
+                .map_err(|error| refuse(format!("{error}, with --set machine.directory=DIR")))?;
         }
         check_distinct(&machine.devices)?;
         if !destructive && writes(study) {
@@ -206,23 +207,6 @@ fn workload_writes(workload: &Workload) -> bool {
         Kind::Slob(slob) => slob.writers > 0,
         Kind::Operation(_) | Kind::Tool(_) => true,
     }
-}
-
-/// Whether a directory is there. One that isn't is not made: it would lie on whatever disk its parent is on, and that
-/// would be measured.
-fn check_directory(directory: &Path) -> Result<(), MachineError> {
-    if directory.is_dir() {
-        return Ok(());
-    }
-    let why = match std::fs::metadata(directory) {
-        Ok(_) => "it is no directory".to_owned(),
-        Err(error) => error.to_string(),
-    };
-    Err(MachineError(format!(
-        "directory '{}': {why}; name one that is there, on the file system that is to be measured, with --set \
-         machine.directory=DIR",
-        directory.display()
-    )))
 }
 
 fn look_at(path: &Path) -> Result<std::fs::Metadata, MachineError> {

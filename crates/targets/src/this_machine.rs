@@ -46,6 +46,25 @@ fn first_line(path: &str) -> Option<String> {
     text.lines().next().filter(|line| !line.is_empty()).map(str::to_owned)
 }
 
+/// Whether a directory is there. One that isn't is not made: it would lie on whatever disk its parent is on, and that
+/// would be measured.
+///
+/// # Errors
+/// Why not, with the mend.
+pub fn check_directory(directory: &Path) -> Result<(), String> {
+    if directory.is_dir() {
+        return Ok(());
+    }
+    let why = match fs::metadata(directory) {
+        Ok(_) => "it is no directory".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    Err(format!(
+        "directory '{}': {why}; name one that is there, on the file system that is to be measured",
+        directory.display()
+    ))
+}
+
 /// What is measured below a directory of this host, a line a part.
 pub fn host_lines(directory: &Path) -> BTreeMap<String, String> {
     let place = directory.canonicalize().unwrap_or_else(|_| directory.to_owned());

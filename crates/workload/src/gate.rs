@@ -9,11 +9,13 @@
 
 use crate::crew::{Calls, Crew, Place, WorkerLost, start};
 use futures_util::future::{Either, select, try_join_all};
+use rt::Rt;
 use rt::sync::Semaphore;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 use stdx::Instant;
 
 /// Where workers wait until all are ready.
@@ -48,8 +50,24 @@ impl Gate {
     }
 }
 
+/// A moment, with the processor time until then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Moment {
+    /// When.
+    pub at: Instant,
+    /// The processor time.
+    pub processor: Duration,
+}
+
+impl Moment {
+    /// This one.
+    pub fn now(rt: &Rt) -> Moment {
+        Moment { at: rt.now(), processor: rt.processor_time() }
+    }
+}
+
 /// Starts `count` workers; each gets its number, its place and the gate, which it passes once. Gives
-/// the moment at which the gate was opened, and what the workers gave, in their order.
+/// when the gate was opened (what is done to get ready lies before), and what the workers gave, in their order.
 ///
 /// # Errors
 /// [`WorkerLost`], of the first one that is.
@@ -59,7 +77,7 @@ pub async fn start_together<T, W, F>(
     count: usize,
     calls: Calls,
     work: W,
-) -> Result<(Instant, Vec<T>), WorkerLost>
+) -> Result<(Moment, Vec<T>), WorkerLost>
 where
     T: Send + 'static,
     W: Fn(usize, Place, Arc<Gate>) -> F + Clone + Send + 'static,
@@ -90,7 +108,7 @@ where
     let ready = pin!(gate.ready.acquire_many(count as u32));
     match select(ready, all).await {
         Either::Left((_, all)) => {
-            let opened = rt.now();
+            let opened = Moment::now(&rt);
             gate.open.store(true, Ordering::SeqCst);
             gate.go.add_permits(count);
             Ok((opened, all.await?))
@@ -98,7 +116,7 @@ where
         // One ended, or was lost, before the others were ready.
         Either::Right((results, _)) => {
             gate.go.close();
-            Ok((rt.now(), results?))
+            Ok((Moment::now(&rt), results?))
         }
     }
 }
@@ -110,13 +128,21 @@ mod tests {
 
     use super::*;
     use crate::crew::OneRuntime;
-    use rt::{MemoryTree, Runtime};
+    use rt::{MemoryTree, Runtime, Work, WorkKind};
     use sim::SimReactor;
     use sim::host::Processor;
-    use std::time::Duration;
+    use sim::profile::{Profile, load};
+    use stdx::ByteCount;
 
     fn run<T: 'static>(work: impl AsyncFnOnce(&dyn Crew) -> T + 'static) -> T {
-        let reactor = SimReactor::new(Processor::infinite());
+        run_on(Processor::infinite(), work)
+    }
+
+    fn run_on<T: 'static>(
+        processor: Processor,
+        work: impl AsyncFnOnce(&dyn Crew) -> T + 'static,
+    ) -> T {
+        let reactor = SimReactor::new(processor);
         let runtime = Runtime::new(reactor);
         let crew = OneRuntime::new(runtime.handle(), MemoryTree::new("m"));
         runtime.block_on(async move { work(&crew).await }).expect("it ends")
@@ -133,8 +159,30 @@ mod tests {
             .await
             .expect("nobody is lost")
         });
-        assert_eq!(opened, Instant::START + Duration::from_millis(30));
-        assert_eq!(begun, [opened; 4]);
+        assert_eq!(opened.at, Instant::START + Duration::from_millis(30));
+        assert_eq!(begun, [opened.at; 4]);
+    }
+
+    /// What a worker computes before it is ready is no work of what is measured.
+    #[test]
+    fn the_processor_time_of_getting_ready_lies_before_the_gate() {
+        let Ok(Profile::Host(host)) = load("opteron-2008") else { panic!("a host") };
+        let work = || Work::new(WorkKind::Copy, ByteCount::mib(8));
+        let (opened, spent) = run_on(Processor::of_host(&host), async move |crew| {
+            start_together(crew, "w", 2, Calls::Blocking, move |_, place, gate| async move {
+                place.rt.charge(work()).await;
+                let ready = place.rt.processor_time();
+                assert!(gate.pass().await);
+                place.rt.charge(work()).await;
+                (ready, place.rt.processor_time())
+            })
+            .await
+            .expect("nobody is lost")
+        });
+        let ready = spent.iter().map(|(ready, _)| *ready).max();
+        let ended = spent.iter().map(|(_, ended)| *ended).max();
+        assert!(Some(opened.processor) >= ready && !opened.processor.is_zero(), "{opened:?}");
+        assert_eq!(ended, Some(2 * opened.processor));
     }
 
     #[test]

@@ -36,12 +36,13 @@
 //! A tool on files may pause; in pauses the rebuild has the disks, so the floor's time is the upper end, as long as the
 //! disks have time left.
 //!
-//! Where the study measures rebuilds, its figures stand instead.
+//! Where the study measures rebuilds of normal priority, its figures stand instead. One of another priority is no answer to the
+//! same question: it stands only where there is no answer to this one, and says its priority.
 
 use crate::claims::Measured;
 use crate::layout::{LayoutFacts, Legs, RebuildFacts};
 use crate::results::{Cell, LayoutFigures};
-use crate::study::{Kind, OperationKind};
+use crate::study::{Kind, OperationKind, Priority};
 
 /// A rebuild that gets less of each disk (B/s) may not end before the load does: it is what md promises a rebuild beside a
 /// load by default, 1000 KiB/s (speed_limit_min), at which a disk of 20 TB takes most of a year.
@@ -91,22 +92,37 @@ pub(super) fn times(
             ));
         }
     }
-    let mut measured_loaded: Option<f64> = None;
+    // Of normal priority, as what is worked out; and of another, which is another figure.
+    let mut of_normal: Option<(f64, &str)> = None;
+    let mut of_other: Option<(f64, &str, Priority)> = None;
     for cell in cells {
         let Kind::Operation(operation) = &cell.spec.workload.kind else { continue };
         let took = cell.cell.metrics.get("duration_s").map(|metric| metric.mean);
         let (OperationKind::Rebuild, Some(took)) = (operation.kind, took) else { continue };
-        figures.rebuild_measured = true;
-        match &operation.load {
-            None => figures.rebuild_idle_s = Some(took),
-            Some(load) if measured_loaded.is_none_or(|known| took > known) => {
-                measured_loaded = Some(took);
-                figures.rebuild_loaded_s = Some(took);
-                (figures.rebuild_loaded_low_s, figures.rebuild_loaded_high_s) = (None, None);
-                figures.loaded_by = Some(load.name.clone());
+        let longer = |known: Option<f64>| known.is_none_or(|known| took > known);
+        match (&operation.load, operation.priority) {
+            (None, _) => {
+                figures.rebuild_measured = true;
+                figures.rebuild_idle_s = Some(took);
             }
-            Some(_) => {}
+            (Some(load), Priority::Normal) if longer(of_normal.map(|(known, _)| known)) => {
+                of_normal = Some((took, &load.name));
+            }
+            (Some(load), priority) if longer(of_other.map(|(known, ..)| known)) => {
+                of_other = Some((took, &load.name, priority));
+            }
+            _ => {}
         }
+    }
+    let other = of_other.filter(|_| figures.rebuild_loaded_s.is_none());
+    let other = other.map(|(took, load, priority)| (took, load, Some(priority.text().to_owned())));
+    if let Some((took, load, priority)) = of_normal.map(|(took, load)| (took, load, None)).or(other)
+    {
+        figures.rebuild_measured = true;
+        figures.rebuild_loaded_s = Some(took);
+        (figures.rebuild_loaded_low_s, figures.rebuild_loaded_high_s) = (None, None);
+        figures.loaded_by = Some(load.to_owned());
+        figures.rebuild_priority = priority;
     }
 }
 

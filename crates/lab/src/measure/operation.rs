@@ -18,6 +18,8 @@ use rt::Rt;
 use std::time::Duration;
 use stdx::{ByteCount, Offset, Prng};
 
+/// What a sampled operation goes over before it is timed: one step of the engine's.
+const LEAD_IN: ByteCount = ByteCount::mib(1);
 /// Points of progress that a whole operation leaves: enough for a smooth plot.
 const PROGRESS_POINTS: u64 = 200;
 
@@ -47,6 +49,16 @@ pub async fn operation(
         Some(load) => Some(Load::start(&rt, &volume, load, &mut prng)?),
         None => None,
     };
+    // A rebuild that yields begins with a full window, before the load was seen at work, and with a step that waits for none
+    // before it. Of a sampled one that would be counted for each such stretch that it stands for: it is gone over before.
+    let leads_in = load.is_some() && !matches!(workload.kind, OperationKind::Rebalance(_));
+    if let Some(sampling) = workload.sampled.filter(|_| leads_in) {
+        let end = Offset::ZERO + LEAD_IN.min(sampling.sample).round_up(array.grain());
+        array
+            .run(workload.kind, workload.priority, Offset::ZERO, end)
+            .await
+            .map_err(no_operation)?;
+    }
     let begin = Mark::of(&rt, &volume);
 
     let passes = match workload.sampled {

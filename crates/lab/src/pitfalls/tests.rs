@@ -448,7 +448,7 @@ fn all() -> Vec<Pitfall> {
         },
         Pitfall::FlushIgnored(FlushDoubt::Known),
         Pitfall::FewRepeats { repeats: 2 },
-        Pitfall::WideInterval { metric, confidence, share },
+        Pitfall::WideInterval { metric, confidence, share, odd: Some((2, 7.0)) },
         Pitfall::NotSteady { rounds: 25, window: 5 },
         Pitfall::FewIos { ios: 7 },
         Pitfall::SaturatedLink { rate_mb_s: 1.0, limit_mb_s: 1.0 },

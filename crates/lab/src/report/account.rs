@@ -154,7 +154,7 @@ fn chance(share: f64) -> String {
 
 /// How the risk was worked out, in a sentence.
 pub const HOW_LAYOUTS: &str = "Worked out, but for what a rebuild of the study measured: an idle set rebuilds a disk at the mean rate of \
-     its surface; beside a load a rebuild of normal priority goes no faster than 16 MiB/s a disk, slower where its \
+     its surface; beside a load a rebuild (of normal priority, unless another stands beside the figure) goes no faster than 16 MiB/s a disk, slower where its \
      requests wait longer at the disks, and faster in the pauses that a load over several sets leaves to the one that mends (≈ an estimate, with the range where it is wide; ≥ where nothing bounds it); disks are lost \
      independently at the data sheet's rate, sectors are unreadable at the data sheet's rate a bit. Disks of one batch \
      fail together more often: it orders layouts and foretells nothing. docs/theory/losses.md has the formulas.";
@@ -165,7 +165,10 @@ fn beside_load(layout: &LayoutFigures) -> String {
     let Some(span) = layout.rebuild_loaded_s else { return "—".to_owned() };
     let shown = duration::text(span);
     match (layout.rebuild_loaded_low_s, layout.rebuild_loaded_high_s) {
-        (None, None) => shown,
+        (None, None) => match &layout.rebuild_priority {
+            Some(priority) => format!("{shown}\n({priority} priority)"),
+            None => shown,
+        },
         (_, None) => format!("≥ {shown}"),
         (low, Some(high)) => {
             let low = low.unwrap_or(span);
@@ -231,5 +234,11 @@ mod tests {
             assert_eq!(beside_load(&figures), text);
         }
         assert_eq!(beside_load(&LayoutFigures::default()), "—");
+        let low = LayoutFigures {
+            rebuild_loaded_s: Some(19.0 * day),
+            rebuild_priority: Some("low".to_owned()),
+            ..LayoutFigures::default()
+        };
+        assert_eq!(beside_load(&low), "19 days\n(low priority)");
     }
 }

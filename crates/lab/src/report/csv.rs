@@ -149,6 +149,14 @@ fn worth(results: &Results, cell: &Cell) -> String {
     add("rebuild_loaded_s", layout.rebuild_loaded_s);
     add("rebuild_loaded_low_s", layout.rebuild_loaded_low_s);
     add("rebuild_loaded_high_s", layout.rebuild_loaded_high_s);
+    if let Some(priority) = &layout.rebuild_priority {
+        text += &format!(" rebuild_priority={priority}");
+    }
+    let mut add = |key: &str, value: Option<f64>| {
+        if let Some(value) = value {
+            text += &format!(" {key}={value}");
+        }
+    };
     add("second_loss", layout.second_loss);
     add("unreadable", layout.unreadable);
     add("data_loss_a_year", layout.data_loss_a_year);

@@ -17,12 +17,15 @@
 //! writes by name; any other is shown under its own name, with the unit that its name ends in.
 
 use super::estimate::Estimate;
+use crate::phases;
 
 /// What sort of number a metric is; decides the units it may be shown in.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Quantity {
-    /// Operations a second.
+    /// I/Os a second.
     Operations,
+    /// Operations of other sorts a second: files, flowops.
+    Rate,
     /// 10⁶ bytes a second.
     Throughput,
     /// Microseconds.
@@ -70,12 +73,24 @@ pub fn measure(metric: &str) -> Measure {
         "sampling_error_s" => {
             known("Standard error of the sampling", "sampling error", Quantity::Seconds, LESS)
         }
-        "ops_per_s" => {
-            known("Operations a second", "operations a second", Quantity::Operations, MORE)
-        }
+        "ops_per_s" => known("Operations a second", "operations a second", Quantity::Rate, MORE),
         "load_iops" => known("The load's I/Os a second", "load", Quantity::Operations, MORE),
-        other => latency(other).or_else(|| progress(other)).unwrap_or_else(|| unknown(other)),
+        other => phase(other)
+            .or_else(|| latency(other))
+            .or_else(|| progress(other))
+            .unwrap_or_else(|| unknown(other)),
     }
+}
+
+/// The rate of a phase that a tool goes through.
+fn phase(metric: &str) -> Option<Measure> {
+    let (_, phase) = phases::rate_of(metric)?;
+    Some(Measure {
+        label: capitalised(phase.name),
+        short: phase.name.to_owned(),
+        better: MORE,
+        ..unknown(metric)
+    })
 }
 
 /// `time_to_10_percent_s`.
@@ -129,7 +144,7 @@ fn unknown(metric: &str) -> Measure {
     const SUFFIXES: &[(&str, Quantity)] = &[
         ("_throughput_mb_s", Quantity::Throughput),
         ("_mb_s", Quantity::Throughput),
-        ("_ops_per_s", Quantity::Operations),
+        ("_ops_per_s", Quantity::Rate),
         ("_per_s", Quantity::Plain("a second")),
         ("_us", Quantity::Microseconds),
         ("_ms", Quantity::Plain("ms")),
@@ -176,6 +191,9 @@ impl Unit {
             Quantity::Operations if largest >= 1e7 => unit("M IOPS", 1e6),
             Quantity::Operations if largest >= 1e6 => unit("k IOPS", 1e3),
             Quantity::Operations => unit("IOPS", 1.0),
+            Quantity::Rate if largest >= 1e7 => unit("M/s", 1e6),
+            Quantity::Rate if largest >= 1e6 => unit("k/s", 1e3),
+            Quantity::Rate => unit("/s", 1.0),
             Quantity::Throughput if largest >= 20_000.0 => unit("GB/s", 1e3),
             Quantity::Throughput => unit("MB/s", 1.0),
             Quantity::Microseconds if largest < 2_000.0 => unit("µs", 1.0),
@@ -242,6 +260,7 @@ impl Unit {
         match self.name {
             "" => label.to_owned(),
             "IOPS" if label == "I/Os a second" => label.to_owned(),
+            "/s" if label == "Operations a second" => label.to_owned(),
             name => format!("{label}, {name}"),
         }
     }
@@ -480,7 +499,7 @@ mod tests {
         assert_eq!(measure("latency_us_read_p50").label, "Read latency, median");
         assert_eq!(measure("latency_us_write_p99").short, "write p99 latency");
         assert_eq!(measure("latency_us_écart").quantity, Quantity::Plain(""));
-        assert_eq!(measure("closefile1_ops_per_s").quantity, Quantity::Operations);
+        assert_eq!(measure("closefile1_ops_per_s").quantity, Quantity::Rate);
         assert_eq!(measure("pages_per_s").quantity, Quantity::Plain("a second"));
         let unknown = measure("scrub_pause_s");
         assert_eq!((unknown.label.as_str(), unknown.quantity), ("Scrub pause", Quantity::Seconds));

@@ -16,11 +16,14 @@
 //! Workloads with nothing to vary of their own (and array operations, which are measured by the time
 //! they take) are drawn together in one group, where the workload itself is a factor.
 //!
+//! A tool that goes through phases has a group of its own, in which each phase is told.
+//!
 //! A group's **primary** metric: duration for operations; else throughput where the mean I/O is large
 //! ([`LARGE_IO_BYTES`]) and I/Os a second where it is small, as people quote them.
 
 use super::estimate::Estimate;
 use super::figures::{factor_label, level_value, significant};
+use crate::phases;
 use crate::results::{Cell, Results};
 
 /// How many panels a group's plot has before factors are averaged over. More don't fit a screen.
@@ -135,6 +138,8 @@ pub fn groups(results: &Results) -> Vec<Group<'_>> {
             .collect();
         let together = match primary.as_str() {
             "duration_s" => format!("{primary} {}", own.join(" ")),
+            // Its phases stand in a table of their own.
+            _ if phases_of(&cells) > 0 => format!("phases of {workload}"),
             _ if own.is_empty() => primary,
             _ => format!("only {workload}"),
         };
@@ -144,6 +149,15 @@ pub fn groups(results: &Results) -> Vec<Group<'_>> {
         }
     }
     parts.into_iter().map(|(_, cells)| Group::new(cells, compared.as_deref())).collect()
+}
+
+/// How many phases of tools that go through some have a rate here.
+fn phases_of(cells: &[&Cell]) -> usize {
+    let mut known: Vec<&str> =
+        cells.iter().flat_map(|cell| cell.metrics.keys()).map(String::as_str).collect();
+    known.sort_unstable();
+    known.dedup();
+    known.into_iter().filter(|metric| phases::rate_of(metric).is_some()).count()
 }
 
 /// The factor that the study compares: see the top of the file.
@@ -219,7 +233,9 @@ fn ordered_metrics(cells: &[&Cell], primary: Option<&str>) -> Vec<String> {
         Some(known) => known,
         None => HEADLINE_METRICS.len(),
     };
-    names.sort_by(|a, b| place(a).cmp(&place(b)).then_with(|| a.cmp(b)));
+    // In the order of running.
+    let phase = |name: &String| phases::rate_of(name).map_or(usize::MAX, |(place, _)| place);
+    names.sort_by(|a, b| (place(a), phase(a)).cmp(&(place(b), phase(b))).then_with(|| a.cmp(b)));
     names.dedup();
     names
 }
@@ -351,7 +367,13 @@ impl<'a> Group<'a> {
         // The rates of a tool's phases, where they are few enough to be read side by side.
         let is_phase = |m: &&str| PHASE_RATES.iter().any(|end| m.ends_with(end));
         let phases: Vec<&str> = self.metrics.iter().map(String::as_str).filter(is_phase).collect();
-        let phases = if phases.len() <= PHASES_MAX { phases } else { Vec::new() };
+        let named = phases.iter().filter(|metric| phases::rate_of(metric).is_some());
+        let phases = match named.count() {
+            0 if phases.len() <= PHASES_MAX => phases,
+            0 => Vec::new(),
+            // Those that the tool's users know, however many.
+            _ => phases.into_iter().filter(|metric| phases::rate_of(metric).is_some()).collect(),
+        };
         let known = move |m: &&str| {
             let headline =
                 HEADLINE_METRICS[1..].contains(m) && !(median && *m == "latency_us_mean");

@@ -1,11 +1,12 @@
 //! How a run departs from the study's file: `--set`, `--seed`, `--quick`.
 //!
-//! `--set KEY=VALUE` names a key by its dotted path. Four forms:
+//! `--set KEY=VALUE` names a key by its dotted path. The forms:
 //!
 //! * `repeats=3`, `steady.round=1s`, `machine.disks=6`, `layouts.raid5-6.chunk=64k`: the value takes
 //!   the key's place. The value is TOML where it can be read as TOML, else a text.
 //! * `factor.layout=raid5-6,raid10-4`: only these of the factor's levels.
 //! * `workload.random.queue_depth=1,4`: these values of a workload's parameter.
+//! * `workload.rebuild.sampled.sample=64m`: a key of a table of a workload's.
 //!
 //! A key that nothing reads is refused like one in the file, since the table is read again with the
 //! value in it; only the place differs: the option, not a line.
@@ -230,7 +231,7 @@ fn put(table: &mut Table, study: &Study, keys: &[&str], value: &str) -> Result<P
         )
     };
     match keys {
-        ["workload", name, parameter] => {
+        ["workload", name, parameter, rest @ ..] => {
             let names = study.workloads.iter().map(|workload| workload.name.as_str());
             let index = study.workloads.iter().position(|workload| workload.name == *name);
             let found = index.and_then(|index| {
@@ -251,14 +252,29 @@ fn put(table: &mut Table, study: &Study, keys: &[&str], value: &str) -> Result<P
                     },
                 ));
             }
-            let mut values: Vec<Value> = value.split(',').map(read_value).collect();
+            let path = Path::default().key("workload").index(index).key(parameter);
+            if !rest.is_empty() {
+                // A key of a table that the workload has, or begins to have: sampled.sample.
+                let inner = workload.entry(*parameter);
+                return insert(
+                    inner.or_insert_with(|| Value::Table(Table::new())),
+                    path,
+                    rest,
+                    value,
+                );
+            }
+            let whole = read_value(value);
+            let mut values: Vec<Value> = match whole.is_table() {
+                true => vec![whole],
+                false => value.split(',').map(read_value).collect(),
+            };
             let was_list = workload.get(*parameter).is_some_and(Value::is_array);
             let value = match values.pop() {
                 Some(one) if values.is_empty() && !was_list => one,
                 last => Value::Array(values.into_iter().chain(last).collect()),
             };
             workload.insert((*parameter).to_owned(), value);
-            Ok(Path::default().key("workload").index(index).key(parameter))
+            Ok(path)
         }
         // Under these two, a new key may be one that the target knows; it refuses those it does not.
         [top @ ("machine" | "steady"), rest @ ..] if !rest.is_empty() => {

@@ -6,6 +6,7 @@ use crate::scripted;
 
 use hdrhistogram::Histogram;
 use lab::kept::{FinishedRun, Keeper, KeptHead, KeptRuns};
+use lab::pace::Left;
 use lab::results::{Partial, ProgressPoint, RoundPoint};
 use lab::run::{NoObserver, Observer, Progress, RunError, run, run_from};
 use lab::study::Options;
@@ -211,6 +212,39 @@ fn the_observer_hears_of_every_repeat_in_order() {
     assert_eq!(heard.last(), Some(&(24, 0)));
 }
 
+/// What could break: an estimate by the cheap cells alone, ten times too short until the first dear one came to its turn.
+#[test]
+fn the_time_left_is_a_lower_bound_until_each_kind_of_cell_was_run() {
+    const DEAR: Duration = Duration::from_millis(60);
+    /// How many dear runs began, and what each was said to take.
+    struct Ears(Mutex<Vec<Option<Duration>>>);
+    impl Observer for Ears {
+        fn progress(&self, progress: Progress<'_>) {
+            let mut dear_runs = self.0.lock().expect("nobody panicked");
+            if let Some(most) = progress.left.and_then(|left| left.at_most) {
+                assert!(dear_runs.len() >= 2, "no end can be told: {:?}", progress.left);
+                // Whole rounds over the six cells that have not begun; two cells of each are dear.
+                let rounds = (progress.total - progress.done - progress.running.len()) as u32 / 6;
+                assert!(most >= DEAR * 2 * rounds, "{most:?} for {rounds} rounds");
+            }
+            let dear = progress.running.iter().find(|running| running.cell.contains("depth=16"));
+            dear_runs.extend(dear.map(|dear| dear.takes));
+        }
+    }
+    let target = scripted(|cell, plan| {
+        if cell.id.contains("depth=16") {
+            std::thread::sleep(DEAR);
+        }
+        rich(plan.seed)
+    });
+    let ears = Ears(Mutex::default());
+    run(&study(STUDY), &target, &options(1, &[]), &ears).expect("it runs");
+    let dear_runs = ears.0.into_inner().expect("nobody panicked");
+    assert_eq!(dear_runs.len(), 8, "two layouts, four repeats");
+    assert_eq!(&dear_runs[..2], &[None, None]);
+    assert!(dear_runs[2..].iter().all(|takes| takes.is_some_and(|takes| takes >= DEAR)));
+}
+
 #[test]
 fn a_real_machine_runs_one_cell_at_a_time() {
     static RUNNING: Mutex<()> = Mutex::new(());
@@ -238,14 +272,38 @@ fn what_a_reader_should_doubt_carries_a_warning() {
     });
     let results = ran(&study(STUDY), &target);
     let warnings = &results.cells[0].warnings;
-    assert_eq!(warnings[0], "the rate was not steady within 25 rounds (in 1 of 4 repeats)");
+    assert_eq!(warnings[0], "the rate was not steady within 25 rounds (in repeat 1 of 4)");
     assert!(warnings[1].starts_with("the 95 % interval of iops is ±"), "{warnings:?}");
     let warnings = &results.cells[3].warnings;
-    assert_eq!(warnings, &["iops came out as NaN and is left out (in 1 of 4 repeats)"]);
+    assert_eq!(warnings, &["iops came out as NaN and is left out (in repeat 1 of 4)"]);
     for (repeats, text) in [("1", "one repeat only"), ("2", "2 repeats only")] {
         let few = study_with(STUDY, &set(&[&format!("repeats={repeats}")]));
         let results = ran(&few, &scripted(|_, plan| noisy("iops", 9.0, 0.001, plan.seed)));
         assert!(results.cells.iter().all(|cell| cell.warnings[0].starts_with(text)));
+    }
+}
+
+#[test]
+fn the_repeat_that_is_unlike_the_others_is_named_where_people_read() {
+    let target = scripted(|_, plan| {
+        let mean = if plan.repeat == 2 { 40.0 } else { 100.0 };
+        let warnings = match plan.repeat {
+            1 | 2 => vec!["the disk was busy".to_owned()],
+            _ => Vec::new(),
+        };
+        CellRun { warnings, ..noisy("iops", mean, 0.01, plan.seed) }
+    });
+    let results = ran(&study(STUDY), &target);
+    let text = lab::report::text(
+        &results,
+        lab::report::TextOptions { width: 400, colour: false, full: false },
+    );
+    for told in [text, lab::report::html(&results)] {
+        let odd = "of its mean, for repeat 3 lies apart: ";
+        assert!(
+            told.contains(odd) && told.contains("the disk was busy (in repeats 2 and 3 of 4)"),
+            "{told}"
+        );
     }
 }
 
@@ -377,7 +435,7 @@ fn a_folder_in_which_nothing_was_kept_is_left_as_it_was() {
 
 #[test]
 fn the_time_left_is_that_of_the_runs_that_are_left() {
-    struct Ears(Mutex<Vec<Option<Duration>>>);
+    struct Ears(Mutex<Vec<Option<Left>>>);
     impl Observer for Ears {
         fn progress(&self, progress: Progress<'_>) {
             self.0.lock().expect("nobody panicked").push(progress.left);
@@ -395,6 +453,9 @@ fn the_time_left_is_that_of_the_runs_that_are_left() {
     assert_eq!(left[0], None, "nothing is known before the first run is done");
     // After the first repeat of every cell: three repeats of 2 × (50 + 10 + 10) ms.
     let told = left[2 * 6 - 1].expect("known by now");
-    assert!((Duration::from_millis(400)..Duration::from_secs(6)).contains(&told), "{told:?}");
-    assert_eq!(left.last().copied().flatten(), Some(Duration::ZERO));
+    let most = told.at_most.expect("each cell was run");
+    let range = Duration::from_millis(400)..Duration::from_secs(6);
+    assert!(range.contains(&told.at_least) && range.contains(&most), "{told:?}");
+    let nothing = Left { at_least: Duration::ZERO, at_most: Some(Duration::ZERO) };
+    assert_eq!(left.last().copied().flatten(), Some(nothing));
 }

@@ -264,8 +264,33 @@ fn options_take_the_place_of_keys() {
 }
 
 #[test]
+fn keys_of_a_workloads_table_are_set_one_by_one_or_all_at_once() {
+    let whole = "workload.rebuild.sampled={ strata = 2, per_stratum = 5, sample = \"16m\" }";
+    for (settings, [strata, per_stratum, mib]) in [
+        (&["workload.rebuild.sampled.sample=16m"][..], [4, 3, 16]),
+        (&["workload.rebuild.sampled.sample=16m", "workload.rebuild.sampled.strata=9"], [9, 3, 16]),
+        (&[whole], [2, 5, 16]),
+    ] {
+        let cells = cells(&study_with(RAID, &set(settings))).expect("cells");
+        let rebuild = cells.iter().find(|cell| cell.workload.name == "rebuild").expect("one");
+        let Kind::Operation(operation) = &rebuild.workload.kind else { panic!() };
+        let sampling = Sampling { strata, per_stratum, sample: ByteCount::mib(mib.into()) };
+        assert_eq!(operation.sampled, Some(sampling), "{settings:?}");
+    }
+}
+
+#[test]
 fn a_wrong_option_is_refused_by_its_own_text() {
     for (setting, line) in [
+        (
+            "workload.rebuild.sampled.samples=16m",
+            "--set workload.rebuild.sampled.samples=16m: unknown key 'samples' in 'sampled' of workload 'rebuild'; did \
+             you mean 'sample'?",
+        ),
+        (
+            "workload.rebuild.load.sample=16m",
+            "--set workload.rebuild.load.sample=16m: the option: 'workload[1].load' is no table; name a key of a table",
+        ),
         (
             "repeats=x",
             "--set repeats=x: 'repeats' in the study is \"x\"; it must be a whole number from 1 to 1000",

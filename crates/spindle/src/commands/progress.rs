@@ -3,7 +3,7 @@
 use crate::output::say;
 use crate::printable;
 use indicatif::{ProgressDrawTarget, ProgressStyle};
-use lab::run::{Observer, Progress};
+use lab::run::{Observer, Progress, Running};
 use std::io::IsTerminal;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -51,25 +51,35 @@ impl Observer for ProgressBar {
         }
         self.bar.set_length(progress.total as u64);
         self.bar.set_position(progress.done as u64);
-        let left = progress
-            .left
-            .map(|left| format!("some {} left", lab::duration::text(left.as_secs_f64().ceil())));
-        if let Some(left) = &left {
-            self.bar.set_prefix(left.clone());
+        if let Some(left) = progress.left {
+            self.bar.set_prefix(left.to_string());
         }
-        if let Some(cell) = progress.running.first() {
-            self.bar.set_message(printable::line(cell));
+        let dearest = dearest(progress.running);
+        if let Some(dearest) = &dearest {
+            self.bar.set_message(dearest.clone());
         }
         if let Some(lines) = &self.lines {
             let mut last = lines.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             if last.elapsed() >= LINE_EVERY {
                 *last = Instant::now();
-                let left = left.map_or_else(String::new, |left| format!(", {left}"));
+                let left = progress.left.map_or_else(String::new, |left| format!(", {left}"));
+                let runs = dearest.map_or_else(String::new, |cell| format!("; running {cell}"));
                 let (name, done, total) = (&self.name, progress.done, progress.total);
-                say(&format!("{name}: {done} of {total} runs done{left}"));
+                say(&format!("{name}: {done} of {total} runs done{left}{runs}"));
             }
         }
     }
+}
+
+/// Of the cells that run the one that takes longest, with how long; one of which that is not known before others.
+fn dearest(running: &[Running<'_>]) -> Option<String> {
+    let longest = |running: &&Running<'_>| (running.takes.is_none(), running.takes);
+    let Running { cell, takes } = running.iter().max_by_key(longest)?;
+    let takes = match takes {
+        Some(takes) => format!("up to {} a run", lab::pace::whole(*takes)),
+        None => "how long it takes is not known yet".to_owned(),
+    };
+    Some(format!("{} ({takes})", printable::line(cell)))
 }
 
 /// How far a job over bytes is: its rate and the time left.

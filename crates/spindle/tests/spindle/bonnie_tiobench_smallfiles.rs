@@ -39,6 +39,22 @@ fn refused(arguments: &[&str]) -> String {
     errors
 }
 
+/// What could break: the time that a thread takes to get ready (an order of files that is shuffled) counted to what it then does.
+#[test]
+fn one_thread_takes_no_more_than_one_processor() {
+    // Two at the most: the thread, and what the program does beside it in so short a time.
+    let text = printed(&["smallfiles", "-n", "1000", "-s", "512"]);
+    let phases: Vec<(&str, f64)> = text
+        .lines()
+        .filter_map(|line| {
+            let percent = line.split_whitespace().last()?.parse().ok()?;
+            Some((line.split_whitespace().next()?, percent))
+        })
+        .collect();
+    assert_eq!(phases.len(), 5, "{text}");
+    assert!(phases.iter().all(|(_, percent)| *percent <= 110.0), "{phases:?}");
+}
+
 #[test]
 fn bonnie_prints_its_table_and_its_line() {
     let text =
@@ -187,6 +203,7 @@ fn a_probe_that_rests_hears_ctrl_c_at_once_however_often_it_is_sent() {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{errors}");
     assert!(errors.contains("interrupted: there is no result"), "{errors}");
+    assert!(!errors.contains("leaves"), "{errors}");
     assert!(!made.exists(), "its file is removed");
     assert!(time < Duration::from_millis(2500), "{time:?} of three seconds that it rests");
 }
@@ -208,6 +225,60 @@ fn a_tool_on_a_simulated_file_system_hears_ctrl_c() {
     assert_eq!(output.status.code(), Some(130), "{errors}");
     assert!(errors.contains("interrupted after 0 of 1 runs"), "{errors}");
     assert!(time < Duration::from_secs(15), "{time:?}");
+}
+
+/// What could break: a verdict of one number that does not say what it is of, and phases that stand in the alphabet's order or nowhere.
+#[test]
+fn a_verdict_on_tools_says_what_it_measures_and_tells_the_phases_one_by_one() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let study = "title = \"t\"\nquestion = \"q?\"\nrepeats = 2\n[machine]\nkind = \"simulated\"\n\
+         host = \"opteron-2008\"\ndisk = \"st3750640as\"\ndisks = 4\nfilesystem = \"xfs\"\n\
+         page_cache = \"16m\"\n[layouts]\none = { level = \"disk\" }\nfour = { level = \"raid0\", disks = 4 }\n\
+         [[factor]]\nname = \"layout\"\nlevels = [\"one\", \"four\"]\n\
+         [[workload]]\nname = \"large\"\nkind = \"bonnie\"\nsize = \"64m\"\nbytes = \"0\"\nfiles = \"0\"\n\
+         [[workload]]\nname = \"many\"\nkind = \"bonnie\"\nsize = \"0\"\nfiles = \"1\"\n\
+         [[workload]]\nname = \"mail\"\nkind = \"smallfiles\"\nfiles = 60\n[verdict]\nby = \"layout\"\n";
+    std::fs::write(dir.path().join("s.toml"), study).expect("written");
+    let output = lab(dir.path(), &["run", "s.toml"]);
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{errors}");
+    let text = String::from_utf8(output.stdout).expect("text");
+    let flat: Vec<&str> = text.split_whitespace().collect();
+    let flat = flat.join(" ");
+    let in_order = |text: &str, words: &[&str]| {
+        let mut rest = text;
+        for word in words {
+            let at = rest.find(word).unwrap_or_else(|| panic!("no '{word}' there in {text}"));
+            rest = &rest[at + word.len()..];
+        }
+    };
+    let verdict = flat.split("Verdict").nth(1).expect("a verdict");
+    in_order(
+        verdict,
+        &[
+            "For large, ",
+            "That is what the phases output block, rewrite and input block moved, over their time together; more is better.",
+            "The best of each phase: output block: four (",
+            "; rewrite: ",
+            "; input block: four (",
+            "; random seeks: ",
+            "For many, ",
+            "That is the files of all phases",
+            "sequential create: ",
+            "; random delete: ",
+            "For mail, ",
+            "create: ",
+            "; stat: ",
+            "; read: ",
+            "; copy: ",
+            "; delete: ",
+        ],
+    );
+    assert!(!verdict.contains("no figures"), "{verdict}");
+    let large = flat.split("Large layout ").nth(1).expect("a table of its own");
+    in_order(large, &["output block", "rewrite", "input block", "random seeks"]);
+    let mail = flat.split("Mail layout ").nth(1).expect("a table of its own");
+    in_order(mail, &["create", "stat", "read", "copy", "delete"]);
 }
 
 /// What could break: a simulated disk that gives up a stream for each block that it may write back later, and a file system that

@@ -305,11 +305,33 @@ fn a_run_on_this_host_says_where_and_when_and_a_tool_how_it_was_called() {
 #[test]
 fn a_directory_that_is_not_there_is_refused_and_not_made() {
     let dir = tempfile::tempdir().expect("a folder");
-    let missing = dir.path().join("mnt/scratch");
-    let set = format!("machine.directory={}", missing.display());
-    let line = refused(dir.path(), &["lab", "run", "this-host", "--set", &set]);
-    assert!(line.contains("mnt/scratch") && line.contains("name one that is there"), "{line}");
-    assert!(!dir.path().join("mnt").exists() && !dir.path().join("spindle-results").exists());
+    let missing = dir.path().join("mnt/scratch").display().to_string();
+    let set = format!("machine.directory={missing}");
+    let job = format!("[a]\nrw=write\nsize=64k\ndirectory={missing}\n");
+    std::fs::write(dir.path().join("job.fio"), job).expect("written");
+    std::fs::write(dir.path().join("mn"), "").expect("written");
+    let jobs = ["--name=a", "--rw=write", "--size=64k"];
+    let fio = |word: &str| [&["lab", "fio", word], &jobs[..]].concat().join(" ");
+    for (call, why) in [
+        (format!("lab run this-host --set {set}"), "No such file or directory"),
+        (fio("--directory=mnt"), "directory './mnt'"),
+        (fio("--directory=.:mnt/scratch"), "No such file or directory"),
+        (fio(&format!("--directory={missing}")), "directory=DIR"),
+        (fio("--directory=mn"), "it is no directory"),
+        (fio("--dir=mnt"), "No such file or directory"),
+        ("lab fio job.fio".to_owned(), "mnt/scratch"),
+        ("lab bonnie -d mnt -s 1 -r 0 -n 0 -f".to_owned(), "'mnt'"),
+        ("lab tiobench --target mnt --size 1".to_owned(), "'mnt'"),
+        ("lab tiobench --dir mn --size 1".to_owned(), "it is no directory"),
+        ("lab smallfiles -d mnt -n 2".to_owned(), "'mnt'"),
+        ("lab filebench varmail --dir mnt --run 1".to_owned(), "'mnt'"),
+        ("lab slob --dir mnt".to_owned(), "'mnt'"),
+    ] {
+        let line = refused(dir.path(), &call.split(' ').collect::<Vec<_>>());
+        let mend = "name one that is there, on the file system that is to be measured";
+        assert!(line.contains(why) && line.contains(mend), "{call}: {line}");
+        assert_eq!(dir.path().read_dir().expect("it lists").count(), 2, "{call} made something");
+    }
 }
 
 /// Eight disks, one stream of writes: the verdict that turned round.
@@ -503,6 +525,7 @@ fn an_interrupted_fio_says_that_its_figures_are_no_result() {
     assert_eq!(output.status.code(), Some(130), "{errors}");
     assert!(errors.contains("there is no result (figures above"), "{errors}");
     assert!(!errors.contains("there are no figures"), "{errors}");
+    assert!(errors.trim_end().ends_with("; it leaves ./w.0.0"), "{errors}");
     assert!(!dir.path().join("out").exists());
 }
 
@@ -529,6 +552,8 @@ fn a_tool_that_is_interrupted_tells_of_the_repeats_that_are_done() {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{errors}");
     assert!(errors.contains("of 500 repeats: the result is of these"), "{errors}");
+    let left = files.read_dir().expect("it lists").count();
+    assert!(left == 0 && !errors.contains("leaves"), "{errors}");
     assert!(rest.iter().any(|line| line.contains("PARTIAL")), "{rest:?}");
     let part = written(dir.path(), "out");
     let done = part["partial"]["done"].as_u64().expect("how many are done");

@@ -12,7 +12,7 @@ use stdx::{ByteCount, Instant, Offset, Prng};
 use workload::blocks::Blocks;
 use workload::content::Content;
 use workload::crew::{Calls, Crew, Place};
-use workload::gate::start_together;
+use workload::gate::{Moment, start_together};
 use workload::io_failure::IoFailure;
 use workload::one_buffer::{self, OneBuffer};
 use workload::outcome::count_latency;
@@ -94,9 +94,8 @@ async fn phases(
 
 async fn on_all_threads(crew: &dyn Crew, job: &Job, phase: Phase) -> Result<Figure, RunError> {
     let place = crew.place();
-    let processor = place.rt.processor_time();
     let for_workers = job.clone();
-    let (begun, done) = start_together(
+    let (opened, done) = start_together(
         crew,
         "smallfiles",
         job.plan.threads as usize,
@@ -114,7 +113,7 @@ async fn on_all_threads(crew: &dyn Crew, job: &Job, phase: Phase) -> Result<Figu
     )
     .await?;
     let mut figure = Figure::default();
-    let mut ended = begun;
+    let mut ended = opened;
     for done in done {
         if let Some((end, part)) = done? {
             figure.add(&part);
@@ -123,10 +122,10 @@ async fn on_all_threads(crew: &dyn Crew, job: &Job, phase: Phase) -> Result<Figu
     }
     if phase.changes() {
         place.tree.sync().await.map_err(IoFailure::from)?;
-        ended = place.rt.now();
+        ended = Moment::now(&place.rt);
     }
-    figure.elapsed = ended.since(begun);
-    figure.processor = place.rt.processor_time().saturating_sub(processor);
+    figure.elapsed = ended.at.since(opened.at);
+    figure.processor = ended.processor.saturating_sub(opened.processor);
     Ok(figure)
 }
 
@@ -188,7 +187,7 @@ impl Worker {
         Worker { buffer: OneBuffer::new(block), written, files, phase, job }
     }
 
-    async fn work(mut self, place: &Place) -> Result<(Instant, Figure), RunError> {
+    async fn work(mut self, place: &Place) -> Result<(Moment, Figure), RunError> {
         let mut figure = Figure::default();
         for file in std::mem::take(&mut self.files) {
             if self.job.stop.load(Ordering::Relaxed) {
@@ -221,7 +220,7 @@ impl Worker {
                 note(&mut figure, place, begun, 0);
             }
         }
-        Ok((place.rt.now(), figure))
+        Ok((Moment::now(&place.rt), figure))
     }
 
     async fn new_file(&self, place: &Place, path: &Path) -> Result<FileRef, IoFailure> {

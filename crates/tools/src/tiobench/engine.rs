@@ -114,7 +114,7 @@ async fn together(
         },
     )
     .await?;
-    sum(done, opened)
+    sum(done, opened.at)
 }
 
 /// One thread after another.

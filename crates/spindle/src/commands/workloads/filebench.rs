@@ -14,6 +14,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use stdx::ByteCount;
 use targets::inputs::filebench_text;
+use targets::this_machine;
 
 /// Time between two lines about the preparation. Shorter fills logs, longer looks dead.
 const LINE_EVERY: Duration = Duration::from_secs(10);
@@ -69,9 +70,9 @@ pub fn run(args: FilebenchArgs) -> Result<(), Failure> {
         return list();
     };
     let (name, text) = filebench_text(file).map_err(Failure::usage)?;
-    let absolute = std::fs::canonicalize(directory).map_err(|error| {
-        Failure::usage(format!("{}: {error}; name a directory that is there", directory.display()))
-    })?;
+    this_machine::check_directory(directory).map_err(Failure::usage)?;
+    let absolute = std::fs::canonicalize(directory)
+        .map_err(|error| Failure::usage(format!("{}: {error}", directory.display())))?;
     let options = PlanOptions {
         directory: absolute.display().to_string(),
         variables: args.variables.clone(),

@@ -10,11 +10,13 @@ use crate::output::{Failure, print, say};
 use clap::{Args, ValueEnum};
 use fio::{CommandLine, FioOutcome, JobError, Plan, Setup, Stamp, nearest_of};
 use lab::study::ToolKind;
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use targets::inputs::{InputError, fio_line_plan};
+use targets::this_machine;
 use workload::content::Form;
 use workload::outcome::Outcome;
 
@@ -219,6 +221,11 @@ pub fn run(mut args: FioArgs) -> Result<(), Failure> {
     if args.parse_only {
         return print(&plan.describe());
     }
+    this_machine::check_directory(&args.dir).map_err(Failure::usage)?;
+    for directory in plan.directories() {
+        this_machine::check_directory(&args.dir.join(directory))
+            .map_err(|error| Failure::usage(format!("{error}, with directory=DIR")))?;
+    }
     let plan = Arc::new(plan);
     let measured = args.dir.join(plan.first_path().unwrap_or_default());
     // Absolute paths may lead to several file systems.
@@ -234,7 +241,13 @@ pub fn run(mut args: FioArgs) -> Result<(), Failure> {
         true => Arc::new(below_root(&plan, &args.dir)?),
         false => plan,
     };
-    let session = Session::open_at(&args.common, root, there(&measured))?;
+    let mut session = Session::open_at(&args.common, root, there(&measured))?;
+    let folders: BTreeSet<PathBuf> = plan
+        .files()
+        .iter()
+        .filter_map(|file| Some(there(root.join(file).parent()?).to_owned()))
+        .collect();
+    session.makes_files_in(folders.into_iter());
     let told = Told { formats: &args.output_format, file: args.output.as_deref() };
     if told.is_for_people() {
         told.begin(&fio::opening(&plan, &version()))?;
@@ -312,9 +325,9 @@ fn there(path: &Path) -> &Path {
 
 /// The plan with its relative paths below `dir`, for a tree over the root.
 fn below_root(plan: &Plan, dir: &Path) -> Result<Plan, Failure> {
-    let full = dir.canonicalize().map_err(|error| {
-        Failure::usage(format!("{}: {error}; name a directory that is there", dir.display()))
-    })?;
+    let full = dir
+        .canonicalize()
+        .map_err(|error| Failure::usage(format!("{}: {error}", dir.display())))?;
     Ok(plan.with_relative_paths_below(&full))
 }
 

@@ -4,6 +4,7 @@
 use crate::commands::clock::unix_s;
 use crate::commands::reports::{self, raise_on_interrupt};
 use crate::output::{Failure, print, say};
+use crate::printable;
 use clap::{Args, ValueEnum};
 use host::{Clock, HostRuntime, ReactorKind};
 use lab::measure::files::{Ends, tool_run};
@@ -14,7 +15,8 @@ use lab::single::{self, Single};
 use lab::study::ToolKind;
 use lab::target::{CellRun, StopFlag};
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -24,12 +26,16 @@ use stdx::{ByteCount, Prng};
 use targets::crew::ThreadCrew;
 use targets::surroundings::HostFacts;
 use targets::surroundings::counters::HostCounters;
+use targets::this_machine;
 use workload::content::{Content, ContentSpec};
 use workload::crew::Crew;
 use workload::outcome::Outcome;
 
 /// Repeats at the most, as in a study.
 const REPEATS_MAX: i64 = 1000;
+
+/// The most files that are named of those that an interrupted tool leaves.
+const LEFT_OVER_NAMED_MAX: usize = 5;
 
 // What every tool's command takes.
 #[derive(Args, Clone, Debug)]
@@ -86,6 +92,8 @@ pub struct Session {
     begin: Mark,
     stop: StopFlag,
     reads_cache: Cell<bool>,
+    /// The directories where the tool makes files, and what lay there before.
+    before: BTreeMap<PathBuf, BTreeSet<OsString>>,
     /// What was told of the host before anything ran.
     host: BTreeMap<String, String>,
     began_unix_s: u64,
@@ -97,6 +105,7 @@ impl Session {
     /// # Errors
     /// Where there is no such directory, or the results can't go where they should.
     pub fn open(common: &Common, directory: &Path) -> Result<Session, Failure> {
+        this_machine::check_directory(directory).map_err(Failure::usage)?;
         Session::open_at(common, directory, directory)
     }
 
@@ -127,6 +136,9 @@ impl Session {
             disks.into_iter().map(|disk| Rc::new(disk) as _).collect();
         let begin = Mark::take(&runtime.rt(), &disks, Some(&HostCounters::of_threads()));
         let (crew, measured) = (Rc::new(crew), measured.to_owned());
+        let directory =
+            if measured.is_dir() { Some(measured.as_path()) } else { measured.parent() };
+        let before = directory.map(|directory| (directory.to_owned(), entries(directory)));
         Ok(Session {
             common: common.clone(),
             runtime,
@@ -136,6 +148,7 @@ impl Session {
             begin,
             stop,
             reads_cache: Cell::new(false),
+            before: before.into_iter().collect(),
             host,
             began_unix_s: unix_s(),
         })
@@ -153,6 +166,32 @@ impl Session {
     /// The tool reads from the cache on purpose, so that is no pitfall.
     pub fn reads_cache(&self) {
         self.reads_cache.set(true);
+    }
+
+    /// The tool makes files in these directories; nothing of it was made yet.
+    pub fn makes_files_in(&mut self, directories: impl Iterator<Item = PathBuf>) {
+        let before = directories.map(|directory| {
+            let entries = entries(&directory);
+            (directory, entries)
+        });
+        self.before = before.collect();
+    }
+
+    /// What came to lie in the tool's directories since it began, to be told after an end before the end; nothing where
+    /// nothing did.
+    fn left_over(&self) -> String {
+        let new = self.before.iter().flat_map(|(directory, before)| {
+            let new = entries(directory).into_iter().filter(|name| !before.contains(name));
+            new.map(|name| printable::line(&directory.join(name).to_string_lossy()))
+        });
+        let mut new: Vec<String> = new.collect();
+        let more = new.len().saturating_sub(LEFT_OVER_NAMED_MAX);
+        new.truncate(LEFT_OVER_NAMED_MAX);
+        match (new.is_empty(), more) {
+            (true, _) => String::new(),
+            (_, 0) => format!("; it leaves {}", new.join(", ")),
+            _ => format!("; it leaves {} and {more} more", new.join(", ")),
+        }
     }
 
     /// What is written, of this kind.
@@ -194,10 +233,10 @@ impl Session {
     /// No repeat is done.
     pub fn ends_early(&self, done: &[Outcome]) -> Result<bool, Failure> {
         match self.stop.is_raised() {
-            true if done.is_empty() => Err(Failure::interrupted(
-                "interrupted: there is no result (figures above, if any, are of the time until then), and what was \
-                 written to the directory may still be there",
-            )),
+            true if done.is_empty() => Err(Failure::interrupted(format!(
+                "interrupted: there is no result (figures above, if any, are of the time until then){}",
+                self.left_over()
+            ))),
             stopped => Ok(stopped),
         }
     }
@@ -263,12 +302,22 @@ impl Session {
         }
         match done < total {
             true => Err(Failure::interrupted(format!(
-                "interrupted after {done} of {total} repeats: the result is of these, and what was written to the directory \
-                 may still be there"
+                "interrupted after {done} of {total} repeats: the result is of these{}",
+                self.left_over()
             ))),
             false => Ok(()),
         }
     }
+}
+
+/// What lies in a directory; nothing where it can't be listed.
+fn entries(directory: &Path) -> BTreeSet<OsString> {
+    std::fs::read_dir(directory)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.file_name())
+        .collect()
 }
 
 /// The command line, as a shell would take it again.
