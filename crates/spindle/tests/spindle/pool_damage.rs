@@ -233,6 +233,8 @@ fn an_old_copy_of_a_disk_is_known_by_its_labels_and_that_is_written_down() {
     done(at, &["zfs", "create", "w/later"]);
     let status = done(at, &["zpool", "status", "w"]);
     assert!(status.contains(STATUS) && lacking(&status) == ["c"], "{status}");
+    done(at, &["zpool", "export", "w"]);
+    pools::judge(&at.join("disks"), "w");
 }
 
 /// What could break: the side of a mirror that was away shows an old state as if it were the newest; the side that went on is
