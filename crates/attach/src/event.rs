@@ -168,6 +168,12 @@ pub enum Event {
         newest: u64,
         seconds: u64,
     },
+    /// A group was asked for that is so old that later ones may have overwritten blocks of it.
+    OldGroupAsked {
+        pool: String,
+        txg: u64,
+        newest: u64,
+    },
     ActivityCheck {
         pool: String,
         seconds: u64,
@@ -429,6 +435,10 @@ impl fmt::Display for Event {
                 f,
                 "the newest transaction group {newest} of pool '{pool}' can't be opened: group {txg} is read, and the last {seconds} s of what was \
                  written are lacking"
+            ),
+            Event::OldGroupAsked { pool, txg, newest } => write!(
+                f,
+                "pool '{pool}' is read as of transaction group {txg}, and {newest} is its newest: what later groups overwrote can't be read"
             ),
             Event::NotExported { pool } => write!(
                 f,

@@ -7,10 +7,13 @@
 //!    it is degraded. A vdev that can't be used makes the pool so, unless it is for the intent log alone.
 //! 3. A top-level vdev of which nothing is known is missing: the pool can't be opened.
 //! 4. Spares and cache devices change nothing.
+//! 5. A device that is there may lack what was written while it was away. That changes nothing of how vdevs are; it may be
+//!    that too few others are there to stand in for it, and then those groups are lost ([`lost_groups`]).
 //!
 //! Source: OpenZFS 2.3, `vdev.c`, `vdev_mirror.c`, `vdev_raidz.c`, `libzfs_pool.c`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use stdx::RangeSet;
 use zfs_format::nvlist::{Text, Value};
 use zfs_format::vdev::{Vdev, VdevKind};
 
@@ -172,14 +175,54 @@ fn leaf(config: &Vdev, present: &BTreeSet<u64>) -> (Health, Option<Cause>) {
     }
 }
 
-fn interior(config: &Vdev, children: &[VdevHealth]) -> (Health, Option<Cause>) {
-    let bearable = match &config.kind {
+/// How many of so many children a vdev can do without.
+fn bearable(kind: &VdevKind, children: usize) -> usize {
+    match kind {
         VdevKind::Raidz(raidz) => raidz.parity as usize,
         VdevKind::Draid(draid) => draid.parity as usize,
+        _ => children.saturating_sub(1),
+    }
+}
+
+/// The transaction groups of which a vdev can't give all blocks, by those that each leaf below it lacks: those that more children
+/// lack than it can do without.
+pub fn lost_groups(node: &VdevHealth, of_leaf: &impl Fn(&VdevHealth) -> RangeSet) -> RangeSet {
+    if matches!(node.vdev.kind, VdevKind::Indirect(_) | VdevKind::Hole) {
+        return RangeSet::default();
+    }
+    if node.children.is_empty() {
+        return of_leaf(node);
+    }
+    let mut changes: BTreeMap<u64, isize> = BTreeMap::new();
+    for groups in node.children.iter().map(|child| lost_groups(child, of_leaf)) {
+        for stretch in groups.iter() {
+            *changes.entry(stretch.start).or_default() += 1;
+            *changes.entry(stretch.end).or_default() -= 1;
+        }
+    }
+    let bearable = bearable(&node.vdev.kind, node.children.len());
+    let (mut lost, mut lacking, mut from) = (RangeSet::default(), 0_isize, None);
+    for (at, change) in changes {
+        lacking += change;
+        match (lacking > bearable as isize, from) {
+            (true, None) => from = Some(at),
+            (false, Some(start)) => {
+                lost.insert(start..at);
+                from = None;
+            }
+            _ => {}
+        }
+    }
+    lost
+}
+
+fn interior(config: &Vdev, children: &[VdevHealth]) -> (Health, Option<Cause>) {
+    match &config.kind {
         VdevKind::Indirect(_) | VdevKind::Hole => return (Health::Online, None),
         VdevKind::Missing => return (Health::Unavailable, Some(Cause::CannotOpen)),
-        _ => children.len().saturating_sub(1),
-    };
+        _ => {}
+    }
+    let bearable = bearable(&config.kind, children.len());
     let lost = children.iter().filter(|child| !child.health.is_usable()).count();
     if lost > bearable {
         let cause = match children.iter().all(|child| child.health == Health::Offline) {
@@ -240,6 +283,30 @@ mod tests {
         pool.children[1].is_log = Some(1);
         assert_eq!(health(&pool, [1]), Health::Degraded);
         assert_eq!(health(&pool, [2]), Health::Unavailable);
+    }
+
+    #[test]
+    fn groups_are_lost_that_more_children_lack_than_a_vdev_can_do_without() {
+        let lacks = [(1, 10..20), (2, 15..30), (3, 18..19), (4, 25..u64::MAX)];
+        let of_leaf = |leaf: &VdevHealth| -> RangeSet {
+            let of = lacks.iter().filter(|(guid, _)| *guid == leaf.vdev.guid);
+            of.map(|(_, groups)| groups.clone()).collect()
+        };
+        let lost = |top: &Vdev| -> Vec<(u64, u64)> {
+            let health = of_vdev(top, &(1..=9).collect());
+            lost_groups(&health, &of_leaf).iter().map(|one| (one.start, one.end)).collect()
+        };
+        let raidz = |parity| Raidz { parity, expanding: false, expand_txgs: Vec::new() };
+        assert_eq!(lost(&vdev(VdevKind::Raidz(raidz(1)), 10, disks(1, 5))), [(15, 20), (25, 30)]);
+        assert_eq!(lost(&vdev(VdevKind::Raidz(raidz(2)), 10, disks(1, 5))), [(18, 19)]);
+        assert_eq!(lost(&vdev(VdevKind::Raidz(raidz(3)), 10, disks(1, 5))), []);
+        assert_eq!(lost(&vdev(VdevKind::Mirror, 10, disks(1, 2))), [(15, 20)]);
+        assert_eq!(lost(&vdev(VdevKind::Mirror, 10, disks(4, 2))), [], "5 has all");
+        assert_eq!(lost(&disks(4, 1)[0]), [(25, u64::MAX)]);
+        // A device that is being replaced, beside one that is away.
+        let replaced = vdev(VdevKind::Replacing, 20, disks(1, 2));
+        let raidz = vdev(VdevKind::Raidz(raidz(1)), 10, [vec![replaced], disks(3, 2)].concat());
+        assert_eq!(lost(&raidz), [(18, 19)]);
     }
 
     #[test]

@@ -36,7 +36,7 @@ use zfs::dsl::{Dataset, Directory};
 use zfs::mounted::Mounted;
 use zfs::spa::config::LabelState;
 use zfs::spa::live::Live;
-use zfs::spa::{self, FoundPool, Member, OpenError, OpenOptions, PoolState, Spa};
+use zfs::spa::{self, FoundPool, GROUPS_KEPT, Member, OpenError, OpenOptions, PoolState, Spa};
 use zfs_format::vdev::Vdev;
 
 /// Where pools lie, and how they are opened.
@@ -534,6 +534,12 @@ impl Pools {
             self.tell_not_exported(found);
         }
         let spa = self.try_open(found)?;
+        if let Some(txg) = self.options.txg
+            && spa.latest_txg().saturating_sub(txg) > GROUPS_KEPT
+        {
+            let (pool, newest) = (found.name.clone(), spa.latest_txg());
+            self.disks.context().tell(Event::OldGroupAsked { pool, txg, newest });
+        }
         if !is_rewound && !spa.is_newest() {
             let uberblock = spa.uberblock();
             let newest = found.uberblocks().into_iter().next().unwrap_or_else(|| uberblock.clone());

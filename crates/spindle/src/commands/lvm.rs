@@ -55,6 +55,9 @@ enum LvmCommand {
 
 #[derive(Args)]
 struct ListArgs {
+    /// Look into RAID sets too that can only be put together by force: what was written last may be lost or torn. Nothing is written
+    #[arg(short, long)]
+    force: bool,
     /// As JSON
     #[arg(short, long)]
     json: bool,
@@ -144,9 +147,9 @@ pub fn run(args: LvmArgs, devices: &[PathBuf]) -> Result<(), Failure> {
 
 fn dispatch(command: LvmCommand, devices: &[PathBuf]) -> Result<(), Failure> {
     match command {
-        LvmCommand::Pvs(args) => listed(devices, |disks| pvs(disks, args.json)),
-        LvmCommand::Vgs(args) => listed(devices, |disks| vgs(disks, args.json)),
-        LvmCommand::Lvs(args) => listed(devices, |disks| lvs(disks, args.json)),
+        LvmCommand::Pvs(args) => listed("pvs", &args, devices, pvs),
+        LvmCommand::Vgs(args) => listed("vgs", &args, devices, vgs),
+        LvmCommand::Lvs(args) => listed("lvs", &args, devices, lvs),
         LvmCommand::Dump(args) => dump(&args, devices),
         LvmCommand::Vgcreate(args) => vgcreate(&args, devices),
         LvmCommand::Lvcreate(args) => lvcreate(&args, devices),
@@ -160,13 +163,29 @@ fn opened_for(devices: &[PathBuf], written: &[Written]) -> Result<Disks, Failure
     Ok(disks)
 }
 
-/// A list of what lies there. Where something may not be read it is no answer.
+/// A list of what lies there. Where something may not be read it is no answer, and none either where nothing is found and a RAID set
+/// was not started: why, was told.
 fn listed(
+    word: &str,
+    args: &ListArgs,
     devices: &[PathBuf],
-    list: impl FnOnce(&Disks) -> Result<(), Failure>,
+    list: fn(&Disks, bool) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let disks = looked(devices, false)?;
-    list(&disks)?;
+    let disks = looked(devices, args.force)?;
+    list(&disks, args.json)?;
+    let refused: Vec<&str> = disks.refused().map(|set| set.name.as_str()).collect();
+    if disks.groups.is_empty() && !refused.is_empty() {
+        let spindle = typed::spindle(devices);
+        let next = match disks.forcible().is_empty() {
+            true => format!("{spindle} scan"),
+            false => format!("{spindle} lvm {word} --force"),
+        };
+        let (sets, were) = if refused.len() == 1 { ("set", "was") } else { ("sets", "were") };
+        return Err(Failure::failed(format!(
+            "no volume group was found, and RAID {sets} {} {were} not started; next: {next}",
+            refused.join(", ")
+        )));
+    }
     if disks.groups.is_empty() {
         say(&format!(
             "note: no volume group is there: {}; {} scan shows what lies where",

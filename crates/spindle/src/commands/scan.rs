@@ -396,7 +396,7 @@ impl Scan {
             vdevs(out, depth + 1, standing);
         }
         let lacking = standing.lacking(found);
-        for lack in &lacking {
+        for lack in lacking.iter().chain(&standing.lost()) {
             out.line(depth + 1, &printable::line(lack));
         }
         let same = self.pools.iter().filter(|other| other.found.name == found.name).count();

@@ -126,6 +126,138 @@ fn columns_that_a_leaf_of_a_raidz_lacks_are_counted_on_it() {
     }
 }
 
+/// A disk goes away, or comes back.
+fn takes(at: &Path, from: &str, to: &str) {
+    fs::rename(at.join(from), at.join(to)).expect("it is moved");
+}
+
+/// All that tells how the pool `w` is: what is printed and said.
+fn told(at: &Path) -> Vec<(&'static str, String)> {
+    let calls = [
+        &["zpool", "status", "-x"][..],
+        &["zpool", "status", "w"],
+        &["zpool", "list", "-H"],
+        &["zpool", "import"],
+        &["zpool", "import", "-o", "readonly=on", "w"],
+        &["zpool", "scrub", "--read-only", "w"],
+        &["scan"],
+    ];
+    let told = calls.map(|call| {
+        let output = run(at, call);
+        let texts = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8_lossy(&texts).into_owned();
+        (call[1..].first().copied().unwrap_or("scan"), text)
+    });
+    told.to_vec()
+}
+
+const LOST: &str = "not all that was written in groups ";
+const ENOUGH: &str = "Sufficient replicas exist";
+
+/// What could break: of a device that is behind and one that is missing each is told, and not that together they lose what was written
+/// while the one was away; or that is told where others stand in.
+#[test]
+fn what_is_lost_by_a_stale_leaf_and_missing_ones_is_told_everywhere() {
+    for (kind, names, missing) in [
+        ("raidz", &["a", "b", "c"][..], &["a"][..]),
+        ("raidz2", &["a", "b", "c", "d"], &["a", "b"]),
+        ("draid1:2d:4c", &["a", "b", "c", "d"], &["b"]),
+    ] {
+        let folder = with_stale_leaf(kind, names);
+        let at = folder.path();
+        let (last, stale) = (missing[missing.len() - 1], names[names.len() - 1]);
+        for name in &missing[..missing.len() - 1] {
+            takes(at, &format!("disks/{name}"), name);
+        }
+        assert!(!told(at).iter().any(|(_, text)| text.contains(LOST)), "{kind}: others stand in");
+        let cat = ["zfs", "cat", "w/new:file"];
+        assert!(run(at, &cat).status.success(), "{kind}");
+        takes(at, &format!("disks/{last}"), last);
+        assert!(!run(at, &cat).status.success(), "{kind}");
+        for (call, text) in told(at) {
+            let line = text.lines().find(|line| line.contains(LOST));
+            let line = line.unwrap_or_else(|| panic!("{kind}, {call}: {text}"));
+            assert!(line.contains(&format!("disks/{stale} lacks it, and ")), "{kind}: {line}");
+            assert!(line.contains(&format!("disks/{last} ")), "{kind}: {line}");
+            assert!(line.contains(", after "), "{kind}: {line}");
+            assert!(!text.contains(ENOUGH) && !text.contains("No known data errors"), "{text}");
+            assert!(text.contains("DEGRADED") || call == "import", "{kind}, {call}: {text}");
+        }
+        let status = done(at, &["zpool", "status", "-x"]);
+        assert!(status.contains("too few others are there to stand in for it"), "{status}");
+        assert!(status.contains("'zpool scrub --read-only w' names the files"), "{status}");
+        for call in [&["zpool", "status", "-j", "--json-int"][..], &["scan", "-j"]] {
+            let json = json(at, call);
+            let pool = if call[0] == "scan" { &json["pools"][0] } else { &json["pools"]["w"] };
+            let lost = &pool["lost"][0];
+            assert_eq!(lost["behind"][0], format!("disks/{stale}"), "{json}");
+            assert_eq!(lost["missing"].as_array().map(Vec::len), Some(missing.len()), "{json}");
+            assert!(lost["groups"][0]["first"].as_u64() > Some(0), "{json}");
+        }
+        // The one that is missing comes back, and nothing is lost.
+        takes(at, last, &format!("disks/{last}"));
+        assert!(!told(at).iter().any(|(_, text)| text.contains(LOST)), "{kind}");
+    }
+}
+
+/// What could break: an old copy of a disk in its place is taken for the disk, since the pool never wrote down that it lacks something; and
+/// whoever writes to the pool then makes it look whole.
+#[test]
+fn an_old_copy_of_a_disk_is_known_by_its_labels_and_that_is_written_down() {
+    let folder = folder(&["a", "b", "c"]);
+    let at = folder.path();
+    done(at, &["zpool", "create", "w", "raidz", "disks/a", "disks/b", "disks/c"]);
+    fixtures::copy(&at.join("disks/c"), &at.join("old"));
+    done(at, &["zfs", "create", "w/new"]);
+    done(at, &["zfs", "cp", "file", "w/new:/"]);
+    takes(at, "disks/c", "whole");
+    takes(at, "old", "disks/c");
+    let lacking = |status: &str| -> Vec<String> {
+        let lines = status.lines().filter(|line| line.contains("  lacks data of groups "));
+        lines.map(|line| line.trim().split(' ').next().unwrap_or_default().to_owned()).collect()
+    };
+    let status = done(at, &["zpool", "status", "w"]);
+    assert!(status.contains(STATUS) && lacking(&status) == ["c"], "{status}");
+    let counts = missing_copies(at);
+    assert!(counts[0] == 0 && counts[1] == 0 && counts[2] >= 24, "{counts:?}");
+    takes(at, "disks/a", "a");
+    for (call, text) in told(at) {
+        assert!(text.contains(LOST) && text.contains("disks/c lacks it"), "{call}: {text}");
+    }
+    // Both copies are there: the newer one counts, wherever it lies.
+    takes(at, "whole", "disks/z");
+    let status = done(at, &["zpool", "status", "w"]);
+    assert!(!status.contains(LOST) && lacking(&status).is_empty(), "{status}");
+    takes(at, "disks/z", "whole");
+    takes(at, "a", "disks/a");
+    done(at, &["zfs", "create", "w/later"]);
+    let status = done(at, &["zpool", "status", "w"]);
+    assert!(status.contains(STATUS) && lacking(&status) == ["c"], "{status}");
+    done(at, &["zpool", "export", "w"]);
+    pools::judge(&at.join("disks"), "w");
+}
+
+/// What could break: the side of a mirror that was away shows an old state as if it were the newest; the side that went on is
+/// said to be old.
+#[test]
+fn a_side_of_a_mirror_that_may_be_older_than_the_missing_one_says_so() {
+    let folder = with_stale_leaf("mirror", &["a", "b"]);
+    let at = folder.path();
+    let words = "alone, what was written then is only there";
+    let tells = |at: &Path| -> Vec<&str> {
+        let told = told(at).into_iter().filter(|(_, text)| text.contains(words));
+        told.map(|(call, _)| call).collect()
+    };
+    assert!(tells(at).is_empty());
+    takes(at, "disks/b", "b");
+    assert!(tells(at).is_empty(), "the other was written without it");
+    takes(at, "disks/a", "a");
+    takes(at, "b", "disks/b");
+    assert!(tells(at).contains(&"status") && tells(at).contains(&"scan"), "{:?}", tells(at));
+    let listed = done(at, &["zfs", "list", "-H", "-o", "name"]);
+    assert_eq!(listed, "w\nw/before\n");
+}
+
 /// Destroys a block on all disks.
 fn destroy(at: &Path, names: &[&str], block: &BlockPointer) {
     for name in names {

@@ -59,6 +59,34 @@ fn configured(at: &Path, text: &str) -> std::process::Command {
     command
 }
 
+/// What could break: after a kill whoever serves a pool again is told to force it, as if it were another's; or another host, or one that has no
+/// number, takes it without a word.
+#[test]
+fn a_pool_whose_server_was_killed_is_served_again_by_its_host_alone() {
+    let folder = two_pools();
+    let at = folder.path();
+    let serve = |host: Option<&str>, more: &[&str]| {
+        let call = ["serve", "--volume", "tank/v", "--nbd", "unix:s"];
+        let mut command = program(at, &[&call[..], more].concat());
+        if let Some(host) = host {
+            command.env("ZFS_HOSTID", host);
+        }
+        Serving::try_start(command.stderr(Stdio::piped()))
+    };
+    serve(None, &[]).expect("it serves").kill();
+    serve(None, &[]).expect("it serves again").kill();
+    for other in ["0x1234", "0"] {
+        let said = serve(Some(other), &[]).err().expect("it is refused");
+        assert!(said.contains("was not exported"), "{other}: {said}");
+    }
+    serve(Some("0"), &["--force"]).expect("it is forced").kill();
+    // Nobody in particular had it last.
+    let said = serve(Some("0"), &[]).err().expect("it is refused");
+    assert!(said.contains("with -f"), "{said}");
+    serve(Some("0"), &["--force"]).expect("it is forced").stop();
+    serve(None, &[]).expect("it was exported").stop();
+}
+
 #[test]
 fn one_server_holds_pools_with_volumes_mounts_and_commands() {
     if !can_mount() {

@@ -12,6 +12,8 @@
 //!    which nothing is left to be written down.
 //! 3. What fails later than that, with labels and uberblock, the pool *owes* to the next group: its blocks are there.
 //! 4. Nothing is taken out here. What a leaf got back, who brought it back takes out.
+//! 5. What only the labels of a leaf tell that it misses ([`behind`](super::behind)) is written down with the first group: its labels
+//!    are as new as the others' from then on.
 //!
 //! The map is written anew each time: it is a stretch or two.
 //!
@@ -40,8 +42,10 @@ pub(super) async fn load(spa: &Spa) -> Result<Dtls, ZfsError> {
     for leaf in spa.vdevs().leaves() {
         let Some(object) = leaf.dtl.filter(|object| *object != 0) else { continue };
         let txgs = missing(spa.mos(), object).await?;
-        spa.tree().set_dtl(leaf.guid, txgs.clone());
-        known.insert(leaf.guid, txgs);
+        known.insert(leaf.guid, txgs.clone());
+        let mut lacks = txgs;
+        lacks.extend(spa.behind(leaf.guid));
+        spa.tree().set_dtl(leaf.guid, lacks);
     }
     Ok(Dtls(RefCell::new(known)))
 }

@@ -4,6 +4,18 @@ use crate::error::ZfsError;
 use zfs_store::TreeError;
 use zfs_store::crypt::KeyError;
 
+/// Groups for which what was freed is still there.
+pub const GROUPS_KEPT: u64 = 2;
+
+/// Which groups can be opened.
+fn can(opens: &[u64]) -> String {
+    let opens: Vec<String> = opens.iter().map(u64::to_string).collect();
+    match opens.is_empty() {
+        true => "nor can any of the newest groups that are left".to_owned(),
+        false => format!("of the newest that are left, these can: {}", opens.join(", ")),
+    }
+}
+
 /// Why a pool can't be opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the fields are what the texts name")]
@@ -15,6 +27,20 @@ pub enum OpenError {
          lists those that are"
     )]
     NoSuchUberblock { pool: String, txg: u64 },
+    #[error(
+        "pool {pool}: transaction group {txg} can't be opened, since blocks of it {} ({error}); {}",
+        if newest.saturating_sub(*txg) > GROUPS_KEPT { "were overwritten by later ones" } else { "are damaged" },
+        can(opens)
+    )]
+    Overwritten {
+        pool: String,
+        txg: u64,
+        error: Box<ZfsError>,
+        /// The newest of which an uberblock is left.
+        newest: u64,
+        /// Those that can be opened, of the newest ones, which were tried.
+        opens: Vec<u64>,
+    },
     #[error("pool {pool} has no checkpoint")]
     NoCheckpoint { pool: String },
     #[error("pool {pool} is of version {version}, which is not known")]

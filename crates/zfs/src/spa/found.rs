@@ -76,6 +76,18 @@ pub struct Member {
     pub labels: Rc<Labels>,
 }
 
+impl Member {
+    /// The newest group whose uberblock it has.
+    pub(super) fn last_group(&self) -> Option<u64> {
+        self.labels.best_uberblock().map(|found| found.uberblock.txg)
+    }
+
+    /// How new it is: labels are not always written with an uberblock.
+    fn age(&self) -> (u64, Option<u64>) {
+        (self.txg, self.last_group())
+    }
+}
+
 /// A pool on the devices at hand.
 pub struct FoundPool {
     /// Its name.
@@ -224,8 +236,8 @@ fn pool(guid: u64, members: Vec<Member>) -> Option<FoundPool> {
     let mut by_guid: BTreeMap<u64, Member> = BTreeMap::new();
     let mut copies = Vec::new();
     for member in members.into_iter().filter(|member| belong.contains(&member.guid)) {
-        let known = by_guid.get(&member.guid).map(|known| known.txg);
-        if known.is_none_or(|txg| txg < member.txg) {
+        let known = by_guid.get(&member.guid).map(Member::age);
+        if known.is_none_or(|age| age < member.age()) {
             copies.extend(by_guid.insert(member.guid, member));
         } else {
             copies.push(member);

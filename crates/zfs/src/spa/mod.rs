@@ -18,7 +18,7 @@
 //!   checkpoint       all of it as one group left it, to go back to; `kept`: the space that this keeps
 //!   obsolete         what of removed vdevs nobody names any more, written down
 //!   cloned           blocks that OpenZFS cloned: which pointers to them die, written down
-//!   dtls             which groups each leaf misses, written down
+//!   dtls             which groups each leaf misses, written down; `behind`: those of which only its labels tell
 //!   commit           a transaction group: passes, space maps (`slab_maps`, `maps`), labels (`config`), uberblock
 //!
 //!   find (found)     labels → which pools, their trees, the best uberblock; `lacking`: who is missing where one can't be opened
@@ -33,6 +33,7 @@
 
 pub mod add;
 mod beat;
+mod behind;
 mod checkpoint;
 mod cloned;
 pub mod commit;
@@ -70,7 +71,7 @@ mod vdevs;
 pub mod volumes;
 
 pub use beat::Room;
-pub use error::{LoadKeyError, OpenError};
+pub use error::{GROUPS_KEPT, LoadKeyError, OpenError};
 pub use found::{Found, FoundPool, Member, PoolState, find, member_on};
 pub use lacking::lacking_of;
 pub use open::{OpenOptions, Spa, packed_list};

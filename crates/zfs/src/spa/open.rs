@@ -12,6 +12,7 @@ use async_recursion::async_recursion as boxed;
 use rt::{DeviceRef, Rt};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::rc::Rc;
 use stdx::RangeSet;
 use zfs_format::nvlist::NvList;
@@ -32,6 +33,9 @@ const CONFIG_BYTES_MAX: u64 = zfs_format::nvlist::BYTES_MAX as u64;
 const MAPPING_ENTRIES_MAX: u64 = 1 << 24;
 /// How often the root block is tried at an older uberblock, when the newest doesn't lead to a MOS.
 const REWINDS_MAX: usize = 8;
+
+/// How many of the newest groups are tried, where one that was asked for can't be opened.
+const TRIED_MAX: usize = 16;
 
 /// Bytes of changes that a pool may hold in memory where nobody says.
 const DIRTY_BYTES_MAX: u64 = 1 << 30;
@@ -64,6 +68,8 @@ pub struct Spa {
     /// The group of the newest uberblock on its devices, and the newest group of which anything is there.
     newest: u64,
     latest: u64,
+    /// Groups that leaves have not seen, as their labels say.
+    behind: BTreeMap<u64, Range<u64>>,
     name: String,
     synced: RefCell<Synced>,
     tree: Rc<Tree>,
@@ -90,6 +96,32 @@ impl Spa {
     /// [`OpenError`]
     #[boxed(?Send)]
     pub async fn open(rt: &Rt, found: &FoundPool, options: OpenOptions) -> Result<Spa, OpenError> {
+        let done = Spa::open_as(rt, found, options).await;
+        match (done, options.txg) {
+            (Err(OpenError::Zfs { pool, error }), Some(txg)) if error.is_damage() => {
+                let mut txgs: Vec<u64> = found.uberblocks().iter().map(|one| one.txg).collect();
+                txgs.dedup();
+                let newest = txgs.first().copied().unwrap_or(txg);
+                let mut opens = Vec::new();
+                for other in txgs.into_iter().take(TRIED_MAX).filter(|other| *other != txg) {
+                    let options = OpenOptions { txg: Some(other), ..options };
+                    if Spa::open_as(rt, found, options).await.is_ok() {
+                        opens.push(other);
+                    }
+                }
+                let error = Box::new(error);
+                Err(OpenError::Overwritten { pool, txg, error, newest, opens })
+            }
+            (done, _) => done,
+        }
+    }
+
+    /// The same; where a group was asked for that can't be opened, no others are looked at.
+    pub(super) async fn open_as(
+        rt: &Rt,
+        found: &FoundPool,
+        options: OpenOptions,
+    ) -> Result<Spa, OpenError> {
         let pool = found.name.clone();
         features::check_label(&pool, &found.config)?;
         let candidates = candidates(found, options)?;
@@ -141,6 +173,11 @@ impl Spa {
     /// The newest transaction group of which a label or uberblock is on its devices, whether it can be opened or not.
     pub fn latest_txg(&self) -> u64 {
         self.latest.max(self.uberblock().txg)
+    }
+
+    /// The groups that a leaf has not seen, as its labels say, where the pool was opened.
+    pub(super) fn behind(&self, leaf: u64) -> Option<Range<u64>> {
+        self.behind.get(&leaf).cloned()
     }
 
     /// The root of what is synced.
@@ -299,12 +336,18 @@ impl Opening<'_> {
             layers.zio.set_salt(salt);
         }
         self.open_removed(&layers).await?;
+        let mut behind = found.behind();
+        // What came later is not shown.
+        behind.values_mut().for_each(|groups| groups.end = groups.end.min(uberblock.txg + 1));
+        behind.retain(|_, groups| !groups.is_empty());
         for leaf in vdevs.leaves() {
-            let Some(object) = leaf.dtl.filter(|object| *object != 0) else { continue };
-            // Who doesn't know what a leaf misses asks it all the same: checksums tell.
-            if let Ok(missing) = missing(&layers.mos, object).await {
-                layers.tree.set_dtl(leaf.guid, missing);
+            let mut lacks = RangeSet::default();
+            if let Some(object) = leaf.dtl.filter(|object| *object != 0) {
+                // Who doesn't know what a leaf misses asks it all the same: checksums tell.
+                lacks = missing(&layers.mos, object).await.unwrap_or_default();
             }
+            lacks.extend(behind.get(&leaf.guid).cloned());
+            layers.tree.set_dtl(leaf.guid, lacks);
         }
         let name = config.text("name").ok().flatten();
         let name = name.map_or_else(|| self.pool.to_owned(), ToString::to_string);
@@ -319,6 +362,7 @@ impl Opening<'_> {
             was_closed,
             newest,
             latest: newest.max(labelled),
+            behind,
             name,
             synced: RefCell::new(Synced {
                 uberblock,

@@ -12,7 +12,7 @@
 //!
 //! Source: OpenZFS, `spa.c` (`spa_load_best`, `spa_load_verify`).
 
-use super::error::OpenError;
+use super::error::{GROUPS_KEPT, OpenError};
 use super::found::FoundPool;
 use super::map_logs;
 use super::open::{OpenOptions, Spa};
@@ -20,9 +20,6 @@ use crate::error::ZfsError;
 use async_recursion::async_recursion as boxed;
 use rt::Rt;
 use std::rc::Rc;
-
-/// Groups for which what was freed is still there.
-const GROUPS_KEPT: u64 = 2;
 
 /// Opens the newest state that is whole; of `far`, however old it is.
 ///
@@ -41,7 +38,7 @@ pub async fn newest_whole(
     let mut first = None;
     for txg in txgs.into_iter().filter(|txg| far || newest - txg <= GROUPS_KEPT) {
         let options = OpenOptions { txg: Some(txg), ..options };
-        let error = match Spa::open(rt, found, options).await {
+        let error = match Spa::open_as(rt, found, options).await {
             Ok(spa) => match check(&spa).await {
                 Ok(()) => return Ok(Rc::new(spa)),
                 Err(error) => OpenError::Zfs { pool: found.name.clone(), error },

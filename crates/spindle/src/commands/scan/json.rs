@@ -25,6 +25,7 @@ impl Scan {
                 "held_by": standing.holder.as_ref().map(|holder| holder.process),
                 "devices": standing.devices.values().collect::<Vec<_>>(),
                 "lacking": standing.lacking(found),
+                "lost": standing.stale.lost_json(&standing.health, &standing.devices),
                 "stale": stale.collect::<Vec<_>>(), "by_force": forced,
                 "next": is_next.then(|| format!("{} zfs list -r {}", self.command, quoted(&found.name))),
             })

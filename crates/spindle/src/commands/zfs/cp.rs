@@ -8,7 +8,7 @@
 //! **Going on.** A file is written under a temporary name and renamed when it is whole, with all its attributes; so what
 //! bears its own name with the same size and time is not copied again, and what was begun is continued where it was
 //! last made durable ([`copy`]). A copy with zeros for what could not be read bears a mark beside it ([`lost`]), and is made
-//! anew each time. Directories get their times when all in them is there.
+//! anew each time; a file of which nothing can be read is not made, and named in the end. Directories get their times when all in them is there.
 //!
 //! **Staying inside.** Nothing that a pool or the target holds leads out of TARGET
 //! ([`host::directory`]): names with `/`, `.` and `..` are refused, symbolic links are never followed. Who may write the
@@ -90,7 +90,8 @@ pub struct CpArgs {
     /// Without setuid, setgid and file capabilities: of an image that others made
     #[arg(long)]
     no_setuid: bool,
-    /// Copy the rest of a file that can't be read everywhere, with zeros for what is missing
+    /// Copy the rest of a file that can't be read everywhere, with zeros for what is missing; one of which nothing can be read is not
+    /// made
     #[arg(long)]
     skip_damaged: bool,
     /// Into a pool: though it was not exported, and another host may have it in use
@@ -146,7 +147,13 @@ pub fn run(args: &CpArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
             true => Children::of(&session, &source, &copier),
             false => Children::default(),
         };
-        let done = session.wait(async move { copier.copy(&its, node, place, &children).await });
+        let (done, copier) = session.wait(async move {
+            let done = copier.copy(&its, node, place, &children).await;
+            (done, copier)
+        });
+        if done.is_err() {
+            copier.tally.say_nothing();
+        }
         match done {
             Ok(()) => {}
             Err(Stop::Full(text) | Stop::Ended(text)) => return Err(Failure::failed(text)),

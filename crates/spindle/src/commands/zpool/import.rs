@@ -79,6 +79,12 @@ impl Standing {
         if self.is_open { lacking_of(&self.health) } else { found.lacking() }
     }
 
+    /// What of it can't be read though it opens, and whether what is missing may be newer: sentences.
+    pub fn lost(&self) -> Vec<String> {
+        let lost = self.stale.lost_said(&self.health, &self.devices).into_iter();
+        lost.chain(self.stale.perhaps_older(&self.health, &self.devices)).collect()
+    }
+
     /// Whether it opens for reading, and no vdev lost more than it can do without.
     pub fn is_readable(&self) -> bool {
         self.is_open && self.health.health <= Health::Degraded
@@ -122,7 +128,8 @@ pub fn run(args: &ImportArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
                 }
                 let listed = listed(&pools, found);
                 write_pool(&mut text, found, &listed);
-                notes.push((&found.name, listed.standing().lacking(found)));
+                let standing = listed.standing();
+                notes.push((&found.name, [standing.lacking(found), standing.lost()].concat()));
             }
             print(&text)?;
             notes.iter().for_each(|(name, lacking)| say_lacking(name, lacking));
@@ -201,7 +208,7 @@ fn listed(pools: &Pools, found: &Rc<FoundPool>) -> Listed {
         let (version, features) = (spa.uberblock().version, Vec::new());
         return Listed {
             health,
-            lacking: Lacking::of(&spa),
+            lacking: Lacking::of(&spa, found),
             state,
             devices,
             version,
@@ -236,6 +243,7 @@ fn write_pool(out: &mut String, found: &FoundPool, listed: &Listed) {
     let importable = Importable {
         health: &listed.health,
         lacks_data: listed.lacking.is_any(&listed.health),
+        has_lost: !listed.lacking.lost(&listed.health).is_empty(),
         state: found.state,
         hosts,
         version: listed.version,

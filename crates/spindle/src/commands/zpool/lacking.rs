@@ -1,33 +1,72 @@
-//! Leaves that came back without what was written while they were away: which groups each one lacks.
+//! Leaves that came back without what was written while they were away: which groups each one lacks; and what is lost by it, where
+//! too few others are there to stand in.
 //!
-//! A pool notes that in the dirty time log of the leaf, and OpenZFS resilvers the leaf when it imports the pool.
+//! A pool notes what a leaf lacks in its dirty time log, and OpenZFS resilvers the leaf when it imports the pool. Where it could not
+//! note that, the leaf's own labels tell. Of a pool none of whose devices knows better nothing can tell: what is missing may have been
+//! used alone since, as one side of a mirror may, and that is said.
 
+use super::tree::{self, Devices, Naming};
+use crate::commands::clock;
+use crate::printable;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use stdx::RangeSet;
-use zfs::health::{Health, VdevHealth};
-use zfs::spa::Spa;
+use zfs::health::{Health, VdevHealth, lost_groups};
+use zfs::show;
+use zfs::spa::{FoundPool, Spa};
+use zfs_format::vdev::VdevKind;
 
 /// Stretches of groups that are named in a line; more are counted.
 const NAMED_MAX: usize = 3;
+/// Devices that are named in a line; more are counted.
+const DEVICES_MAX: usize = 8;
 
-/// Transaction groups whose blocks leaves lack, by the leaves' GUIDs. Those that lack nothing are not in it.
+/// What leaves lack. Of a pool that doesn't open that isn't known.
 #[derive(Default)]
-pub struct Lacking(BTreeMap<u64, RangeSet>);
+pub struct Lacking {
+    /// Transaction groups whose blocks leaves lack, by the leaves' GUIDs. Those that lack nothing are not in it.
+    groups: BTreeMap<u64, RangeSet>,
+    /// The leaves that are there; of an open pool there are some.
+    there: BTreeSet<u64>,
+    /// When the last group before each of these was written, the first ones that leaves lack.
+    times: BTreeMap<u64, u64>,
+    /// The group that is shown, and when it was written.
+    shown: (u64, u64),
+}
+
+/// A top-level vdev that can't give all that was written in some groups.
+pub struct Lost<'a> {
+    top: &'a VdevHealth,
+    groups: RangeSet,
+    /// Leaves that are there, and lack some of them.
+    behind: Vec<&'a VdevHealth>,
+    /// Leaves that are not there.
+    missing: Vec<&'a VdevHealth>,
+}
 
 impl Lacking {
     /// Of a pool that is open.
-    pub fn of(spa: &Spa) -> Lacking {
+    pub fn of(spa: &Spa, found: &FoundPool) -> Lacking {
         let vdevs = spa.vdevs();
         let leaves = vdevs.leaves().into_iter();
         let lacking = leaves.filter_map(|leaf| Some((leaf.guid, spa.tree().dtl(leaf.guid)?)));
-        Lacking(lacking.filter(|(_, groups)| !groups.is_empty()).collect())
+        let groups: BTreeMap<u64, RangeSet> =
+            lacking.filter(|(_, groups)| !groups.is_empty()).collect();
+        let starts = groups.values().flat_map(RangeSet::iter).map(|stretch| stretch.start);
+        let times = starts.filter_map(|first| Some((first, found.written_before(first)?)));
+        let uberblock = spa.uberblock();
+        Lacking {
+            times: times.collect(),
+            groups,
+            there: found.members.keys().copied().collect(),
+            shown: (uberblock.txg, uberblock.timestamp),
+        }
     }
 
     /// The groups that a leaf lacks which is online; nothing of others: that those lack something goes without saying.
     fn of_leaf(&self, node: &VdevHealth) -> Option<&RangeSet> {
         let is_online = node.children.is_empty() && node.health == Health::Online;
-        self.0.get(&node.vdev.guid).filter(|_| is_online)
+        self.groups.get(&node.vdev.guid).filter(|_| is_online)
     }
 
     /// Whether a leaf at or below a vdev is online and lacks something.
@@ -37,15 +76,7 @@ impl Lacking {
 
     /// What is said of a leaf in its line; nothing where it lacks nothing.
     pub fn note(&self, node: &VdevHealth) -> Option<String> {
-        let groups = self.of_leaf(node)?;
-        let named = groups.iter().take(NAMED_MAX);
-        let named: Vec<String> =
-            named.map(|one| format!("{}-{}", one.start, one.end - 1)).collect();
-        let more = match groups.len().saturating_sub(NAMED_MAX) {
-            0 => String::new(),
-            more => format!(" and {more} stretches more"),
-        };
-        Some(format!("lacks data of groups {}{more}", named.join(", ")))
+        Some(format!("lacks data of {}", named(self.of_leaf(node)?)))
     }
 
     /// The leaves at or below a vdev that are online and lack something, each with that as JSON.
@@ -58,9 +89,163 @@ impl Lacking {
 
     /// The same as JSON: the first and the last group of each stretch.
     pub fn as_json(&self, node: &VdevHealth) -> Option<Value> {
-        let groups = self.of_leaf(node)?;
-        let groups: Vec<Value> =
-            groups.iter().map(|one| json!({"first": one.start, "last": one.end - 1})).collect();
-        Some(Value::Array(groups))
+        self.of_leaf(node).map(groups_json)
+    }
+
+    /// Whether a leaf can be read: one that was taken offline, or failed, is, where nobody else has a block. The spare space of a dRAID
+    /// has no device of its own.
+    fn is_there(&self, leaf: &VdevHealth) -> bool {
+        self.there.contains(&leaf.vdev.guid) || leaf.vdev.kind == VdevKind::DraidSpare
+    }
+
+    /// The groups whose blocks a leaf can't give.
+    fn missed(&self, leaf: &VdevHealth) -> RangeSet {
+        match self.is_there(leaf) {
+            true => self.groups.get(&leaf.vdev.guid).cloned().unwrap_or_default(),
+            false => std::iter::once(0..u64::MAX).collect(),
+        }
+    }
+
+    /// The top-level vdevs that are in use and yet can't give all that was written in some groups. A vdev for logs alone has no files.
+    pub fn lost<'a>(&self, root: &'a VdevHealth) -> Vec<Lost<'a>> {
+        let is_known = !self.there.is_empty();
+        let in_use = root.children.iter().filter(|top| {
+            is_known && top.vdev.is_log.unwrap_or(0) == 0 && top.health <= Health::Degraded
+        });
+        let lost = in_use.filter_map(|top| {
+            let groups = lost_groups(top, &|leaf| self.missed(leaf));
+            if groups.is_empty() {
+                return None;
+            }
+            let lacks = |leaf: &VdevHealth| {
+                self.is_there(leaf) && self.missed(leaf).iter().any(|one| groups.touches(&one))
+            };
+            let (mut behind, mut missing) = (Vec::new(), Vec::new());
+            leaves(top, &mut |leaf| match self.is_there(leaf) {
+                true if lacks(leaf) => behind.push(leaf),
+                true => {}
+                false => missing.push(leaf),
+            });
+            Some(Lost { top, groups, behind, missing })
+        });
+        lost.collect()
+    }
+
+    /// What is lost, a sentence for each top-level vdev.
+    pub fn lost_said(&self, root: &VdevHealth, devices: &Devices) -> Vec<String> {
+        let said = self.lost(root).into_iter().map(|lost| self.said(&lost, devices));
+        said.collect()
+    }
+
+    fn said(&self, lost: &Lost<'_>, devices: &Devices) -> String {
+        let first = lost.groups.iter().next().map_or(0, |stretch| stretch.start);
+        let since = self.times.range(..=first).next_back().map(|(_, time)| *time);
+        let since = since.map_or(String::new(), |time| {
+            format!(", after {},", show::date(time, &clock::local()))
+        });
+        let (behind, missing) = (listed(&lost.behind, devices), listed(&lost.missing, devices));
+        let missing = match lost.missing.len() {
+            0 => String::new(),
+            1 => format!(", and {missing} is missing"),
+            _ => format!(", and {missing} are missing"),
+        };
+        format!(
+            "{}: not all that was written in {}{since} can be read: {behind} {} it{missing}",
+            name(lost.top, devices),
+            named(&lost.groups),
+            if lost.behind.len() == 1 { "lacks" } else { "lack" },
+        )
+    }
+
+    /// What is lost, as JSON.
+    pub fn lost_json(&self, root: &VdevHealth, devices: &Devices) -> Vec<Value> {
+        let names = |leaves: &[&VdevHealth]| -> Vec<String> {
+            leaves.iter().map(|leaf| path(leaf, devices)).collect()
+        };
+        let lost = self.lost(root).into_iter().map(|lost| {
+            json!({
+                "vdev": name(lost.top, devices), "groups": groups_json(&lost.groups),
+                "behind": names(&lost.behind), "missing": names(&lost.missing),
+            })
+        });
+        lost.collect()
+    }
+
+    /// A sentence where the devices that are missing would do for the pool by themselves, and nothing was written without them, as far as
+    /// those know that are here: they may be newer.
+    pub fn perhaps_older(&self, root: &VdevHealth, devices: &Devices) -> Option<String> {
+        let mut missing = Vec::new();
+        leaves(root, &mut |leaf| {
+            if !self.is_there(leaf) && !self.groups.contains_key(&leaf.vdev.guid) {
+                missing.push(leaf);
+            }
+        });
+        let is_missing =
+            |leaf: &VdevHealth| missing.iter().any(|one| one.vdev.guid == leaf.vdev.guid);
+        let lacks = |leaf: &VdevHealth| match is_missing(leaf) {
+            true => RangeSet::default(),
+            false => std::iter::once(0..u64::MAX).collect(),
+        };
+        let needed = root.children.iter().filter(|top| top.vdev.is_log.unwrap_or(0) == 0);
+        if self.there.is_empty()
+            || missing.is_empty()
+            || !needed.map(|top| lost_groups(top, &lacks)).all(|lost| lost.is_empty())
+        {
+            return None;
+        }
+        let (group, time) = self.shown;
+        Some(format!(
+            "this is what was there after group {group}, on {}: if the pool was used since with {} alone, what was written then is \
+             only there",
+            show::date(time, &clock::local()),
+            listed(&missing, devices),
+        ))
+    }
+}
+
+fn leaves<'a>(node: &'a VdevHealth, each: &mut impl FnMut(&'a VdevHealth)) {
+    match node.children.is_empty() && node.vdev.is_leaf() {
+        true => each(node),
+        false => node.children.iter().for_each(|child| leaves(child, each)),
+    }
+}
+
+/// `groups 5-9, 12-12`.
+fn named(groups: &RangeSet) -> String {
+    let named = groups.iter().take(NAMED_MAX);
+    let named: Vec<String> = named.map(|one| format!("{}-{}", one.start, one.end - 1)).collect();
+    let more = match groups.len().saturating_sub(NAMED_MAX) {
+        0 => String::new(),
+        more => format!(" and {more} stretches more"),
+    };
+    format!("groups {}{more}", named.join(", "))
+}
+
+fn groups_json(groups: &RangeSet) -> Value {
+    let groups = groups.iter().map(|one| json!({"first": one.start, "last": one.end - 1}));
+    Value::Array(groups.collect())
+}
+
+fn name(node: &VdevHealth, devices: &Devices) -> String {
+    tree::shown(
+        &node.vdev,
+        node.children.len(),
+        devices,
+        Naming { paths: true, ..Naming::default() },
+    )
+}
+
+/// A leaf by its whole path, as it is found or was.
+fn path(leaf: &VdevHealth, devices: &Devices) -> String {
+    tree::name(&leaf.vdev, 0, devices, Naming { paths: true, ..Naming::default() })
+}
+
+fn listed(leaves: &[&VdevHealth], devices: &Devices) -> String {
+    let shown = leaves.iter().take(DEVICES_MAX);
+    let shown: Vec<String> = shown.map(|leaf| printable::line(&path(leaf, devices))).collect();
+    match (leaves.len() - shown.len(), shown.split_last()) {
+        (0, Some((last, first @ [_, ..]))) => format!("{} and {last}", first.join(", ")),
+        (0, _) => shown.concat(),
+        (more, _) => format!("{} and {more} more", shown.join(", ")),
     }
 }

@@ -3,7 +3,7 @@
 //! Space is known of top-level vdevs; of a device only its size.
 
 use super::get::{pool, pool_of_picture, shown};
-use super::opened::{All, Opened, no_pool, shown_of};
+use super::opened::{All, Opened, no_pool, say_lacking, shown_of};
 use super::tree::{self, CLASSES, Naming};
 use crate::commands::elsewhere::say_others_than_pools;
 use crate::commands::form::FormArgs;
@@ -77,6 +77,7 @@ pub fn run(args: &ListArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let pools = Pools::find(place)?;
     let (all, held) = Opened::all_and_held(&pools, &args.names, no_pool)?;
     let All { opened, lost, failed } = all;
+    opened.iter().for_each(|one| say_lacking(&one.view.name, &one.lost()));
     let literal = args.form.literal || args.form.numbers;
     let naming = Naming { paths: args.paths, guids: args.guids, missing_by_guid: true };
     let name_width = |one: &Opened| {

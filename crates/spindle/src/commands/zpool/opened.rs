@@ -111,8 +111,13 @@ impl Opened {
             Failure::failed(format!("cannot open '{}': {text}", found.name))
         };
         let (view, state, health, damaged) = done.map_err(failed)?;
-        let lacking = Lacking::of(&spa);
+        let lacking = Lacking::of(&spa, found);
         Ok(Opened { spa, view, state, damaged, health, lacking, suspended, errors, devices, sizes })
+    }
+
+    /// What it lacks so that not all of it can be read, or may be older than what is missing: sentences.
+    pub fn lost(&self) -> Vec<String> {
+        self.lacking.lost_said(&self.health, &self.devices)
     }
 
     /// The pools that were named, or all; those that can't be had are said.

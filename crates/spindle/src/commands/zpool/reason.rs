@@ -7,10 +7,15 @@
 
 use super::features::lacks_written;
 use super::opened::Opened;
+use crate::printable;
 use attach::pools::running::protocol::Suspended;
+use std::fmt::Write;
 use zfs::health::{Cause, Health, VdevHealth};
 use zfs::spa::PoolState;
 use zfs_format::uberblock::VERSION_FEATURES;
+
+/// Where OpenZFS's pages about troubles are.
+pub const PAGES: &str = "https://openzfs.github.io/openzfs-docs/msg";
 
 /// What can be the matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +36,8 @@ pub enum Reason {
     Features,
     /// Top-level vdevs are missing.
     MissingTop,
+    /// Devices lack what was written while they were away, and too many others are missing to stand in for it.
+    Lost,
     /// Too many devices were found to be faulty.
     FaultedTooMany,
     /// Too many devices are missing.
@@ -85,6 +92,9 @@ pub fn of_open(opened: &Opened) -> Reason {
     if let Some(why) = opened.suspended {
         return Reason::Suspended(why);
     }
+    if !opened.lacking.lost(&opened.health).is_empty() {
+        return Reason::Lost;
+    }
     let state = &opened.state;
     let resilvering = state.scan.as_ref().is_some_and(|scan| (scan.function, scan.state) == (2, 1));
     if resilvering || state.rebuilds.iter().any(|(_, rebuild)| rebuild.state == 1) {
@@ -126,6 +136,8 @@ pub struct Importable<'a> {
     pub health: &'a VdevHealth,
     /// Whether a device that is there lacks what was written while it was away.
     pub lacks_data: bool,
+    /// Whether too few others are there to stand in for it.
+    pub has_lost: bool,
     /// How it was left.
     pub state: PoolState,
     /// The number of the host that had it last, and this host's.
@@ -152,6 +164,9 @@ impl Importable<'_> {
         }
         if self.health.cause == Some(Cause::MissingDevice) {
             return Reason::MissingTop;
+        }
+        if self.has_lost && self.health.health <= Health::Degraded {
+            return Reason::Lost;
         }
         if let Some(reason) = of_devices(self.health) {
             return reason;
@@ -213,6 +228,13 @@ impl Reason {
             Reason::Suspended(_) => (
                 "One or more devices are faulted in response to IO failures.\n",
                 "Make sure the affected devices are connected, then run 'zpool clear'.\n",
+            ),
+            Reason::Lost => (
+                "One or more devices lack data that was written while they were away, and\n\ttoo few others are there to stand \
+                 in for it.  It can't be read.\n",
+                "Attach the missing device, or a newer copy of the one that lags behind, or name\n\twhere it lies with one more \
+                 -d.  Until then 'zpool scrub --read-only' names the files\n\tthat can't be had, and 'zfs cp -r --skip-damaged' \
+                 copies the rest.\n",
             ),
             Reason::Missing => (
                 "One or more devices could not be opened.  Sufficient replicas exist for\n\tthe pool to continue \
@@ -304,6 +326,10 @@ impl Reason {
             Reason::Lacking => {
                 "One or more devices lack data that was written while they were away.\n"
             }
+            Reason::Lost => {
+                "One or more devices lack data that was written while they were away, and\n\ttoo few others are there to stand \
+                 in for it.  It can't be read.\n"
+            }
             Reason::Resilvering | Reason::RebuildScrub => {
                 "One or more devices were being resilvered.\n"
             }
@@ -313,6 +339,10 @@ impl Reason {
     /// The action for a pool that could be imported, by how it is.
     pub fn import_action(self, health: Health) -> &'static str {
         match (health, self) {
+            (_, Reason::Lost) => {
+                "The pool can be imported, but not all of it can be read.  Attach the missing\n\tdevice, or a newer copy of the \
+                 one that lags behind, and try again.\n"
+            }
             (Health::Online, Reason::VersionOlder | Reason::FeaturesDisabled) => {
                 "The pool can be imported using its name or numeric identifier, though\n\tsome features will not be \
                  available without an explicit 'zpool upgrade'.\n"
@@ -344,5 +374,17 @@ impl Reason {
             }
             _ => "The pool cannot be imported due to damaged devices or data.\n",
         }
+    }
+}
+
+/// What is the matter, more of it in `lines`, and what to do.
+pub fn troubles(out: &mut String, reason: Reason, lines: &[String]) {
+    if let Some((status, action)) = reason.of_open() {
+        let lines: String =
+            lines.iter().map(|text| format!("\t{}\n", printable::line(text))).collect();
+        let _ = write!(out, "status: {status}{lines}action: {action}");
+    }
+    if let Some(page) = reason.page() {
+        let _ = writeln!(out, "   see: {PAGES}/{page}");
     }
 }

@@ -8,7 +8,7 @@ mod sharing;
 
 use super::lacking::Lacking;
 use super::opened;
-use super::reason::Reason;
+use super::reason::{Reason, troubles};
 use super::tree::{self, Devices, Naming};
 use crate::commands::progress::BytesProgress;
 use crate::commands::zfs::json::put_bytes;
@@ -25,7 +25,7 @@ use std::rc::Rc;
 use zfs::health::{self, VdevHealth as PoolHealth};
 use zfs::inspect::scrub::{Scrubbed, path_of};
 use zfs::show;
-use zfs::spa::Spa;
+use zfs::spa::{FoundPool, Spa};
 use zfs::zpl::FileSystem;
 use zfs_format::vdev::VdevKind;
 use zfs_store::{Bookmark, VdevHealth, VdevReport};
@@ -96,7 +96,8 @@ pub fn run(args: &ScrubArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     if args.json {
         print_json(&as_json(&spa, &scrubbed, &named, &report, took, &names))?;
     } else {
-        let about = About { spa: &spa, scrubbed: &scrubbed, named: &named, is_cut, took };
+        let about =
+            About { spa: &spa, found: &found, scrubbed: &scrubbed, named: &named, is_cut, took };
         print(&as_text(&about, &report, &health, &names))?;
     }
     match whole {
@@ -209,6 +210,7 @@ fn state(health: VdevHealth) -> String {
 /// What the text is about.
 struct About<'a> {
     spa: &'a Spa,
+    found: &'a FoundPool,
     scrubbed: &'a Scrubbed,
     named: &'a [Named],
     /// Whether not all datasets were looked at that may have the damaged blocks.
@@ -291,9 +293,9 @@ fn as_text(
     health: &PoolHealth,
     devices: &Devices,
 ) -> String {
-    let About { spa, scrubbed, named, is_cut, took } = *about;
+    let About { spa, found, scrubbed, named, is_cut, took } = *about;
     let progress = scrubbed.progress;
-    let lacking = Lacking::of(spa);
+    let lacking = Lacking::of(spa, found);
     let seconds = took.as_secs_f64();
     let rate = show::bytes((progress.allocated as f64 / seconds.max(0.001)) as u64);
     let mut out = String::new();
@@ -309,9 +311,14 @@ fn as_text(
             printable::word(spa.name())
         );
     }
-    if lacking.is_any(health) {
-        let (status, action) = Reason::Lacking.of_open().unwrap_or_default();
-        let _ = write!(out, "status: {status}action: {action}");
+    let lost = lacking.lost_said(health, devices);
+    let reason = match lost.is_empty() {
+        false => Some(Reason::Lost),
+        true => lacking.is_any(health).then_some(Reason::Lacking),
+    };
+    reason.into_iter().for_each(|reason| troubles(&mut out, reason, &lost));
+    if let Some(perhaps) = lacking.perhaps_older(health, devices) {
+        let _ = writeln!(out, "  note: {}", printable::line(&perhaps));
     }
     let _ = writeln!(
         out,

@@ -10,11 +10,11 @@ mod held;
 mod rows;
 
 use self::held::HeldPool;
-use self::rows::{Form, Rows, count, head, troubles, troubles_json, vdev};
+use self::rows::{Form, Rows, count, head, troubles_json, vdev};
 use super::get::pool;
 use super::list::{auxiliary, class_name, spare_state, vdev_info};
 use super::opened::{All, Opened, no_pool};
-use super::reason::{self, Reason};
+use super::reason::{self, Reason, troubles};
 use super::tree::{self, CLASSES, Naming};
 use crate::commands::clock;
 use crate::commands::elsewhere::say_others_than_pools;
@@ -159,7 +159,10 @@ pub fn run(args: &StatusArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
 fn as_text(out: &mut String, one: &Opened, reason: Reason, form: &Form<'_>) {
     let _ =
         write!(out, "  pool: {}\n state: {}\n", printable::word(&one.view.name), one.view.health);
-    troubles(out, reason);
+    troubles(out, reason, &one.lost());
+    if let Some(perhaps) = one.lacking.perhaps_older(&one.health, &one.devices) {
+        let _ = writeln!(out, "  note: {}", printable::line(&perhaps));
+    }
     scans(out, one, form);
     removal(out, one, form);
     let space = &one.view.space;
@@ -200,6 +203,13 @@ fn as_text(out: &mut String, one: &Opened, reason: Reason, form: &Form<'_>) {
     match one.state.errors {
         0 if one.health.health == Health::Unavailable => {
             out.push_str("\nerrors: Not known: too many devices are missing\n");
+        }
+        0 if reason == Reason::Lost => {
+            let pool = printable::word(&one.view.name);
+            let _ = writeln!(
+                out,
+                "\nerrors: Not known: 'zpool scrub --read-only {pool}' names the files that can't be had"
+            );
         }
         0 => out.push_str("\nerrors: No known data errors\n"),
         many if !form.verbose => {
@@ -383,6 +393,10 @@ fn expansion(out: &mut String, one: &Opened, form: &Form<'_>) {
 fn as_json(one: &Opened, reason: Reason, form: &Form<'_>) -> Map<String, Value> {
     let mut object = pool(one, false, form.numbers);
     troubles_json(&mut object, reason);
+    let lost = one.lacking.lost_json(&one.health, &one.devices);
+    if !lost.is_empty() {
+        object.insert("lost".to_owned(), lost.into());
+    }
     if let Some(scan) = one.state.scan.as_ref().filter(|scan| scan.function != 0) {
         object.insert("scan_stats".to_owned(), scan_json(scan, form));
     }

@@ -111,6 +111,31 @@ fn a_set_that_takes_force_is_looked_into_and_its_volume_is_read() {
     assert!(images(&at.join("disks")) == before, "something was written");
 }
 
+/// What could break: a list that says that there is nothing, and that all went well, where a set was not started.
+#[test]
+fn groups_on_a_set_that_takes_force_are_not_told_to_be_none() {
+    let Some((dir, _)) = in_need_of_force() else { return };
+    let at = dir.path();
+    let before = images(&at.join("disks"));
+    for (list, row) in [("lvs", "home "), ("vgs", "vg0 "), ("pvs", " vg0 ")] {
+        let call = ["-d", "disks", "lvm", list];
+        let output = run(at, &call);
+        let text = said(&output);
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        assert!(text.contains("data") && text.contains("2 of 3 members are missing"), "{text}");
+        assert!(text.contains("data was not started; next: "), "{text}");
+        let next = next_of(at, &call);
+        assert_eq!(next, ["-d", "disks", "lvm", list, "--force"]);
+        let listed = done(at, &words(&next));
+        assert!(listed.contains(row), "{listed}");
+    }
+    assert!(images(&at.join("disks")) == before, "something was written");
+    // Nothing to force: the way is to look.
+    fs::rename(at.join("disks/a"), at.join("a")).expect("away");
+    let next = next_of(at, &["-d", "disks", "lvm", "vgs"]);
+    assert_eq!(next, ["-d", "disks", "scan"]);
+}
+
 /// What could break: force that was meant for one export opens a set for others, or is passed over where it means nothing.
 #[test]
 fn force_is_of_the_export_that_has_it() {

@@ -121,6 +121,7 @@ impl Copier {
             top.sync_all().map_err(failed)?;
         }
         self.tally.clear();
+        self.tally.say_nothing();
         for (name, lack) in self.lacks.borrow().iter() {
             let text = lack.told(name);
             match lack.is_for_root(name) && !self.root {

@@ -25,6 +25,7 @@ use ::zfs::zpl::Node;
 use ::zfs::zpl::attributes::{Attributes, Moment};
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
+use stdx::ByteCount;
 
 /// Bytes between two moments at which what was written is made durable. More loses more of a copy that was
 /// stopped; less waits for the disk more often.
@@ -83,7 +84,14 @@ impl Copier {
         self.tally.progress(lost.good());
         let written = self.content(source, path, node, &mut file, &mut lost).await;
         match written {
-            Ok(()) => {}
+            Ok(true) => {}
+            Ok(false) => {
+                // Zeros alone under its name would be taken for the file; a copy that is there is better.
+                into.remove(&part)?;
+                lost.take_back(into.look(name)?.is_some())?;
+                self.tally.count_nothing(source.about(path, ByteCount(node.attributes.size)));
+                return Err(Trouble::Told);
+            }
             Err(Trouble::Stop(stop)) => return Err(Trouble::Stop(stop)),
             Err(trouble) => {
                 // The rest can't be had, so there is nothing to go on with. What can't be removed stays.
@@ -115,7 +123,7 @@ impl Copier {
     }
 
     /// Writes a file's content: again what could not be read when it was begun, then from where it goes on. What can't be
-    /// had is told.
+    /// had is told; false where that is all of it, which is told in the end.
     async fn content(
         &self,
         source: &Source,
@@ -123,20 +131,25 @@ impl Copier {
         node: &Node,
         file: &mut File,
         lost: &mut Lost,
-    ) -> Result<(), Trouble> {
-        for (from, until) in lost.earlier() {
-            self.stretch(node, file, lost, from, until).await?;
+    ) -> Result<bool, Trouble> {
+        let (good, earlier) = (lost.good(), lost.earlier());
+        let lacking: u64 = earlier.iter().map(|(from, until)| until - from).sum();
+        let mut any = good > lacking;
+        for (from, until) in earlier {
+            any |= self.stretch(node, file, lost, from, until).await?;
         }
-        let good = lost.good();
-        self.stretch(node, file, lost, good, node.attributes.size).await?;
+        any |= self.stretch(node, file, lost, good, node.attributes.size).await?;
+        if !any && !lost.found().is_empty() {
+            return Ok(false);
+        }
         for (from, until) in lost.found() {
             let text = format!("bytes {from} to {until} can't be read, and are zeros in the copy");
             self.tally.complain(&source.about(path, text));
         }
-        Ok(())
+        Ok(true)
     }
 
-    /// Writes the bytes from there to there.
+    /// Writes the bytes from there to there; says whether any could be read.
     async fn stretch(
         &self,
         node: &Node,
@@ -144,7 +157,8 @@ impl Copier {
         lost: &mut Lost,
         from: u64,
         until: u64,
-    ) -> Result<(), Trouble> {
+    ) -> Result<bool, Trouble> {
+        let mut any = false;
         let mut pieces = Pieces::new(&self.rt, node.dnode(), from, until);
         let mut durable = from;
         file.seek(SeekFrom::Start(from))?;
@@ -152,6 +166,7 @@ impl Copier {
             let len = piece.len();
             match piece {
                 Piece::Data(data) => {
+                    any = true;
                     for piece in data.pieces() {
                         self.stop_if_full(file.write_all(piece.bytes()))?;
                     }
@@ -175,7 +190,7 @@ impl Copier {
                 durable = done;
             }
         }
-        Ok(())
+        Ok(any)
     }
 
     /// Sets all that is known of a file or directory that is open.

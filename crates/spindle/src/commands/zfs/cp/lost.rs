@@ -31,6 +31,8 @@ pub(super) struct Lost {
     good: u64,
     earlier: Vec<Range>,
     found: Vec<Range>,
+    /// What the mark held.
+    before: Vec<u8>,
 }
 
 fn name_of(stem: &str) -> Vec<u8> {
@@ -53,8 +55,8 @@ impl Lost {
 
     fn open_mark(into: &Directory, mark: Vec<u8>, title: String, good: u64) -> io::Result<Lost> {
         let into = into.again()?;
-        let (earlier, found) = (Vec::new(), Vec::new());
-        let mut lost = Lost { into, mark, title, file: None, good, earlier, found };
+        let (earlier, found, before) = Default::default();
+        let mut lost = Lost { into, mark, title, file: None, good, earlier, found, before };
         let Some(own) = lost.into.open_own(&lost.mark)? else {
             if lost.into.look(&lost.mark)?.is_some() {
                 // Whose it is, nobody knows what is missing.
@@ -72,6 +74,7 @@ impl Lost {
         } else {
             lost.earlier = ranges(&text, lost.good);
         }
+        lost.before = text;
         Ok(lost)
     }
 
@@ -126,6 +129,17 @@ impl Lost {
         file.set_len(0)?;
         file.seek(SeekFrom::Start(0))?;
         file.write_all([self.title.as_bytes(), lines.as_bytes()].concat().as_slice())?;
+        file.sync_all()
+    }
+
+    /// Leaves the mark as it was where there `is` a copy from before that had one; else takes it away.
+    pub(super) fn take_back(mut self, is: bool) -> io::Result<()> {
+        let Some(file) = self.file.as_mut().filter(|_| is && !self.before.is_empty()) else {
+            return self.remove();
+        };
+        file.set_len(0)?;
+        file.seek(SeekFrom::Start(0))?;
+        file.write_all(&self.before)?;
         file.sync_all()
     }
 
@@ -189,6 +203,15 @@ mod tests {
         assert_eq!(std::fs::read(&mark).expect("read"), b"title 1 2\n50 60\n");
         open(0).remove().expect("removed");
         assert!(!mark.exists());
+        // A copy that was not made again keeps its mark; without one there is none.
+        let before = b"title 1 2\n3 9\n";
+        for (is, held) in [(true, Some(&before[..])), (false, None)] {
+            std::fs::write(&mark, before).expect("written");
+            let mut lost = open(0);
+            lost.add(0, 9).expect("written");
+            lost.take_back(is).expect("written");
+            assert_eq!(std::fs::read(&mark).ok().as_deref(), held);
+        }
         // One that is too long is not trusted to be whole.
         directory.create(b"mark").expect("made");
         std::fs::write(&mark, vec![b'\n'; BYTES_MAX as usize + 1]).expect("written");

@@ -3,7 +3,7 @@
 use crate::output::{Failure, say};
 use crate::printable;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 use stdx::ByteCount;
@@ -12,6 +12,8 @@ use stdx::ByteCount;
 pub(super) const DEPTH_MAX: usize = 400;
 /// Files with several names whose first name is remembered. Beyond, further names become files of their own.
 pub(super) const LINKS_MAX: usize = 1 << 20;
+/// Files of which nothing could be read that are named in the end.
+const NOTHING_MAX: usize = 1000;
 /// Time between two lines where there is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
@@ -62,6 +64,9 @@ pub(super) struct Tally {
     kept: Cell<u64>,
     /// Files of which a part could not be read.
     in_part: Cell<u64>,
+    /// Files of which nothing could be read: how many, and the first of them.
+    nothing: Cell<u64>,
+    named: RefCell<Vec<String>>,
     /// Bytes that were copied. The bar is full at its end, whatever was.
     bytes: Cell<u64>,
 }
@@ -83,6 +88,8 @@ impl Tally {
             copied: Cell::new(0),
             kept: Cell::new(0),
             in_part: Cell::new(0),
+            nothing: Cell::new(0),
+            named: RefCell::default(),
             bytes: Cell::new(0),
         }
     }
@@ -106,6 +113,31 @@ impl Tally {
     /// One file more was copied, with zeros for what could not be read of it.
     pub(super) fn count_in_part(&self) {
         self.in_part.set(self.in_part.get() + 1);
+    }
+
+    /// One file more was not made, since nothing of it could be read.
+    pub(super) fn count_nothing(&self, name: String) {
+        self.failed.set(self.failed.get() + 1);
+        self.nothing.set(self.nothing.get() + 1);
+        let mut named = self.named.borrow_mut();
+        if named.len() < NOTHING_MAX {
+            named.push(name);
+        }
+    }
+
+    /// Tells which files were not made, and how many.
+    pub(super) fn say_nothing(&self) {
+        let (count, named) = (self.nothing.get(), self.named.take());
+        if count == 0 {
+            return;
+        }
+        let (were, them) = if count == 1 { ("was", "it") } else { ("were", "them") };
+        say(&format!("{} {were} not made, since nothing of {them} can be read:", files(count)));
+        named.iter().for_each(|name| say(&format!("  {}", printable::line(name))));
+        match count - named.len() as u64 {
+            0 => {}
+            more => say(&format!("  and {more} more")),
+        }
     }
 
     /// Whether anything went wrong.
@@ -168,6 +200,9 @@ impl Tally {
         let mut copied = format!("{} copied", files(self.copied.get()));
         if self.in_part.get() > 0 {
             copied += &format!(", {} in part", self.in_part.get());
+        }
+        if self.nothing.get() > 0 {
+            copied += &format!(", {} not made", self.nothing.get());
         }
         let kept = match self.kept.get() {
             0 => String::new(),

@@ -12,7 +12,8 @@
 //! Source for the words: OpenZFS 2.3, `zpool_main.c`, `libzfs_pool.c` (`zpool_rewind_exclaim`, `zpool_explain_recover`).
 
 use super::super::create;
-use super::super::opened::devices;
+use super::super::lacking::Lacking;
+use super::super::opened::{devices, say_lacking};
 use super::super::set::{Change, change, set_in};
 use super::super::tree::{self, Naming};
 use super::args::ImportArgs;
@@ -197,6 +198,8 @@ impl<'a> Import<'a> {
     ) -> Result<VdevHealth, Failure> {
         let present: BTreeSet<u64> = found.members.keys().copied().collect();
         let health = health::of_pool(&spa.vdevs(), &present, false);
+        let (names, _) = devices(pools, found);
+        say_lacking(&found.name, &Lacking::of(spa, found).lost_said(&health, &names));
         if !self.args.without_log {
             refuse_without_log(pools, found, &health)?;
         }

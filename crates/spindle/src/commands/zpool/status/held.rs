@@ -1,10 +1,10 @@
 //! The status of a pool as who holds it tells it, where nobody else can: its devices can't be reached, or too few to open it.
 
-use super::rows::{Form, Rows, count, head, troubles, troubles_json, vdev};
+use super::rows::{Form, Rows, count, head, troubles_json, vdev};
 use crate::commands::zfs::json;
 use crate::commands::zpool::lacking::Lacking;
 use crate::commands::zpool::opened::state_of;
-use crate::commands::zpool::reason::Reason;
+use crate::commands::zpool::reason::{Reason, troubles};
 use crate::commands::zpool::tree::{self, CLASSES, Devices};
 use crate::printable;
 use attach::pools::running::protocol::Picture;
@@ -50,7 +50,7 @@ impl HeldPool<'_> {
     pub(super) fn as_text(&self, out: &mut String, form: &Form<'_>) {
         let name = printable::word(&self.picture.name);
         let _ = write!(out, "  pool: {name}\n state: {}\n", state_of(self.picture));
-        troubles(out, self.reason());
+        troubles(out, self.reason(), &[]);
         head(out, form);
         // Of what leaves lack who holds the pool says nothing.
         let lacking = Lacking::default();

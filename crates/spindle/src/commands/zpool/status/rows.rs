@@ -2,7 +2,7 @@
 
 use crate::commands::zfs::json;
 use crate::commands::zpool::lacking::Lacking;
-use crate::commands::zpool::reason::Reason;
+use crate::commands::zpool::reason::{PAGES, Reason};
 use crate::commands::zpool::tree::{self, Devices, Naming};
 use crate::printable;
 use serde_json::{Map, Value};
@@ -13,9 +13,6 @@ use zfs::show;
 use zfs_format::vdev::VdevKind;
 use zfs_store::alloc::Class;
 
-/// Where OpenZFS's pages about troubles are.
-pub(super) const PAGES: &str = "https://openzfs.github.io/openzfs-docs/msg";
-
 /// How a status is written.
 pub(super) struct Form<'a> {
     pub(super) naming: Naming,
@@ -24,16 +21,6 @@ pub(super) struct Form<'a> {
     pub(super) literal: bool,
     pub(super) numbers: bool,
     pub(super) clock: show::Clock<'a>,
-}
-
-/// What is the matter, and what to do.
-pub(super) fn troubles(out: &mut String, reason: Reason) {
-    if let Some((status, action)) = reason.of_open() {
-        let _ = write!(out, "status: {status}action: {action}");
-    }
-    if let Some(page) = reason.page() {
-        let _ = writeln!(out, "   see: {PAGES}/{page}");
-    }
 }
 
 pub(super) fn troubles_json(object: &mut Map<String, Value>, reason: Reason) {
