@@ -48,6 +48,8 @@ pub(crate) struct Core {
     pub(crate) ticks: Cell<u64>,
     /// Rung when something becomes dirty, or too much is.
     pub(crate) bell: Rc<Notify>,
+    /// Rings when dirty pages were written.
+    pub(crate) cleaned: Notify,
     /// Set once: nothing is changed any more.
     pub(crate) closed: Cell<Option<TreeErrorKind>>,
     /// Flushes of the device: how many have begun, and the last one that began and was answered.

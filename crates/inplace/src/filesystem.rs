@@ -287,6 +287,7 @@ fn build(
         namespace: RwLock::new(()),
         ticks: Cell::new(0),
         bell: Rc::new(Notify::new()),
+        cleaned: Notify::new(),
         closed: Cell::new(None),
         flushes: Cell::new((0, 0)),
         damage: Cell::new(None),

@@ -138,20 +138,21 @@ impl Core {
         }
         let block = self.shape.block;
         let (first, end) = (at / block, (at + len).div_ceil(block));
-        let mut reading = end;
         if let Some(state) = ahead {
             let mut noted = state.get();
             let most = self.options.read_ahead_max.bytes();
             match noted.note(first, end, block, most) {
                 Ahead::Nothing => {}
-                Ahead::With(to) => reading = to,
-                Ahead::Beside(from, to) => self.fill_beside(inode, from, to),
+                // All of it at once, though some of what was asked for may be on its way: who reads beside would go on behind
+                // it, and the device would have to come back.
+                Ahead::With(to) => self.fill_missing(inode, first, to),
+                Ahead::Beside(from, to) => self.fill_missing(inode, from, to),
             }
             state.set(noted);
         }
         let mut data = SgList::new();
         for index in first..end {
-            let page = self.page(inode, index, reading).await?;
+            let page = self.page(inode, index, end).await?;
             let from = at.max(index * block) - index * block;
             let to = (at + len).min((index + 1) * block) - index * block;
             data.append(page.slice(from as usize..to as usize));
@@ -223,8 +224,8 @@ impl Core {
         fill
     }
 
-    /// Reads ahead, in the background.
-    fn fill_beside(self: &Rc<Self>, inode: &Rc<Inode>, from: u64, to: u64) {
+    /// Begins to read what of these pages is neither in memory nor on its way.
+    fn fill_missing(self: &Rc<Self>, inode: &Rc<Inode>, from: u64, to: u64) {
         let end = to.min(inode.size().div_ceil(self.shape.block));
         let mut at = from;
         while at < end {

@@ -6,6 +6,10 @@
 //! and the stored size follows. One write-back of an inode at a time, so that an older page can't
 //! overtake a newer one.
 //!
+//! **Batch on batch.** A write-back takes its pages in batches, and gives the device the next one before it has answered the last,
+//! for as long as there is something to write: where batches end, a stripe of the device seldom does, and its rest has to follow
+//! soon, or a set with parity reads what it isn't given. (Linux' flusher waits for no answer at all.)
+//!
 //! **Many inodes.** Small files are many inodes of a page or two each. They are written back in rounds: the oldest inodes,
 //! in the order of their numbers (which is nearly that of their places), all under way together up to what the
 //! block layer takes. One after another, each waiting for its answer, a set with parity would get a page or two at a
@@ -30,8 +34,9 @@ use crate::truncate::take_pending;
 use crate::write::pending_at;
 use futures_util::future::{Either, select};
 use futures_util::{StreamExt, stream};
-use rt::sync::Notify;
-use rt::{Rt, SgList, TreeErrorKind};
+use rt::sync::{MutexGuard, Notify};
+use rt::{Rt, SgList, Task, TreeErrorKind};
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::pin::pin;
 use std::rc::{Rc, Weak};
@@ -41,8 +46,10 @@ use stdx::{Duration, Instant};
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// Committed blocks are written in place after so long: the age at which Linux writes dirty buffers.
 const CHECKPOINT_AFTER: Duration = Duration::from_secs(30);
-/// Pages that one write-back takes: bounds what it holds, and how long others wait for it.
+/// Pages of a batch: with [`BATCHES_TOGETHER`] it bounds what a write-back holds.
 const PAGES_MAX: usize = 2048;
+/// Batches of one write-back under way together.
+const BATCHES_TOGETHER: usize = 2;
 /// Inodes of one round that are under way together: as many requests as Linux' block layer takes for a device before who
 /// submits has to wait (`nr_requests`, 128).
 const INODES_TOGETHER: usize = 128;
@@ -74,41 +81,65 @@ impl Core {
         range: Range<u64>,
     ) -> Outcome<()> {
         // Whoever waits for the lock waits for writes under way, which a sync has to do as well.
-        let mut from = range.start;
-        loop {
-            if inode.body.borrow().dirty.is_empty() && inode.write_back.try_lock().is_ok() {
-                return Ok(());
-            }
-            let done = self.write_back(inode, from..range.end, PAGES_MAX).await?;
-            match done {
-                Some(next) => from = next,
-                None => return Ok(()),
-            }
+        let turn = inode.write_back.lock().await;
+        // What is written meanwhile is the next sync's.
+        let last = inode.body.borrow().dirty.range(range.clone()).next_back().copied();
+        match last {
+            Some(last) => self.write_back(inode, turn, range.start..last + 1, || true).await,
+            None => Ok(()),
         }
     }
 
-    /// Writes back dirty pages of a range, some at the most; returns where there may be more.
+    /// Writes back dirty pages of a range: a batch, and others, as long as there are some and `goes_on` says so.
     async fn write_back(
         self: &Rc<Self>,
         inode: &Rc<Inode>,
+        _turn: MutexGuard<'_, ()>,
         range: Range<u64>,
-        most: usize,
-    ) -> Outcome<Option<u64>> {
-        let _turn = inode.write_back.lock().await;
+        goes_on: impl Fn() -> bool,
+    ) -> Outcome<()> {
         let _io = inode.io.read().await;
-        let pages = self.take_dirty(inode, range.clone(), most);
-        let Some((last, _)) = pages.last() else { return Ok(None) };
-        let next = (pages.len() == most).then_some(last + 1);
-        let written = match self.segments(inode, &pages).await {
-            Ok(segments) => self.write_segments(inode, segments).await,
-            Err(error) => Err(error),
-        };
-        self.finish(inode, &pages, written.is_ok());
-        if let Err(error) = written {
-            inode.body.borrow_mut().failed = Some(error);
-            return Err(error);
+        let mut under_way: VecDeque<Task<Outcome<()>>> = VecDeque::new();
+        let (mut from, mut so_far) = (range.start, Ok(()));
+        loop {
+            let is_next = so_far.is_ok() && (from == range.start || goes_on());
+            let most = if is_next { PAGES_MAX } else { 0 };
+            let pages = self.take_dirty(inode, from..range.end, most);
+            let is_one = !pages.is_empty();
+            if let Some((last, _)) = pages.last() {
+                from = last + 1;
+                match self.segments(inode, &pages).await {
+                    Ok(segments) => under_way.push_back(self.start_batch(inode, pages, segments)),
+                    Err(error) => {
+                        self.finish(inode, &pages, false);
+                        so_far = Err(error);
+                    }
+                }
+            }
+            if !is_one || under_way.len() == BATCHES_TOGETHER {
+                let Some(batch) = under_way.pop_front() else { break };
+                so_far = so_far.and(batch.await);
+            }
         }
-        Ok(next)
+        if let Err(error) = so_far {
+            inode.body.borrow_mut().failed = Some(error);
+        }
+        so_far
+    }
+
+    /// Begins to write a batch, by a task of its own: it goes on while the next is made ready.
+    fn start_batch(
+        self: &Rc<Self>,
+        inode: &Rc<Inode>,
+        pages: Vec<(u64, SgList)>,
+        segments: Vec<Segment>,
+    ) -> Task<Outcome<()>> {
+        let (core, inode) = (Rc::clone(self), Rc::clone(inode));
+        self.rt.spawn(async move {
+            let written = core.write_segments(&inode, segments).await;
+            core.finish(&inode, &pages, written.is_ok());
+            written
+        })
     }
 
     /// Takes dirty pages: they are being written from here on.
@@ -282,6 +313,7 @@ impl Core {
                 }
             });
         }
+        self.cleaned.notify_waiters();
     }
 
     /// Writes back everything that is dirty now.
@@ -336,7 +368,21 @@ impl Core {
             self.pages.borrow_mut().dirty_inodes.remove(&(since, number));
             return Ok(());
         };
-        self.write_back(&inode, 0..u64::MAX, PAGES_MAX).await?;
+        let turn = {
+            let (turn, cleaned) = (pin!(inode.write_back.lock()), pin!(self.cleaned.notified()));
+            match select(turn, cleaned).await {
+                Either::Left((turn, _)) => turn,
+                // Somebody else writes, perhaps for long: there is room.
+                Either::Right(_) => return Ok(()),
+            }
+        };
+        // While nobody else has anything to write, it is one write-back.
+        let goes_on = || {
+            let cache = self.pages.borrow();
+            let mut dirty = cache.dirty_inodes.iter();
+            cache.unclean() > cache.background_max && dirty.all(|(_, other)| *other == number)
+        };
+        self.write_back(&inode, turn, 0..u64::MAX, goes_on).await?;
         // What is left goes behind the others, so that none starves.
         let mut body = inode.body.borrow_mut();
         if body.dirty_since == Some(since) {
@@ -354,8 +400,10 @@ impl Core {
         let of_file = self.options.file_dirty_max.bytes() / self.shape.block;
         if of_file > 0 && inode.body.borrow().dirty.len() as u64 >= of_file {
             // The file's own limit: down to half of it, as `ufs_LW` is to `ufs_HW`.
-            while inode.body.borrow().dirty.len() as u64 > of_file / 2 {
-                self.write_back(inode, 0..u64::MAX, PAGES_MAX).await?;
+            let is_much = || inode.body.borrow().dirty.len() as u64 > of_file / 2;
+            while is_much() {
+                let turn = inode.write_back.lock().await;
+                self.write_back(inode, turn, 0..u64::MAX, is_much).await?;
             }
         }
         let unclean = || {
