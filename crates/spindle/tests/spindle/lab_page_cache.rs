@@ -48,9 +48,18 @@ working_set = "1g"
 fn a_stream_comes_at_the_rate_of_the_disks_at_any_depth_and_width() {
     let dir = tempfile::tempdir().expect("a folder");
     std::fs::write(dir.path().join("s.toml"), STREAM).expect("written");
-    let results = json(&printed(dir.path(), &["lab", "run", "s.toml", "--format", "json"]));
-    let cells: &Vec<Value> = results["cells"].as_array().expect("cells");
+    let run = |set: &[&str]| {
+        let run = ["lab", "run", "s.toml", "--force", "--format", "json"];
+        let results = json(&printed(dir.path(), &[&run[..], set].concat()));
+        results["cells"].as_array().expect("cells").clone()
+    };
+    let mut cells: Vec<Value> = run(&[]);
     assert_eq!(cells.len(), 8);
+    // Without file system and cache, with more under way than a disk looks at.
+    let raw =
+        ["machine.filesystem=none", "workload.stream.queue_depth=16", "workload.stream.op=read"];
+    cells.extend(run(&raw.map(|set| ["--set", set]).concat()));
+    assert_eq!(cells.len(), 10);
     for cell in cells {
         let data_disks = if cell["factors"]["layout"] == "raid5-8" { 7.0 } else { 8.0 };
         let rate = cell["metrics"]["throughput_mb_s"]["mean"].as_f64().expect("a rate");

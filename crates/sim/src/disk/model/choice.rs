@@ -14,14 +14,17 @@
 //! overtook it*: `age_commands` of them are worth one revolution. That is a rule of ours in the manner of
 //! theirs; what firmware does is not published. The age limit stays as the last resort.
 
-use super::{DiskModel, Job, Mechanism, Passed};
+use super::{CommandId, DiskModel, Job, Mechanism, Passed, Waiting};
 use crate::disk::geometry::Place;
 use crate::disk::stretches::Stretch;
+use std::ops::Range;
 use stdx::{Duration, Instant};
 
 /// What the mechanism writes back in one go (2¹⁸ B). Longer keeps room blocked until its end; since
 /// neighbours follow without a wait, shorter costs nothing on the medium.
 const WRITE_BACK_BYTES_MAX: u64 = 256 << 10;
+/// Commands are a run where no more than so many times the length of the later one lies between.
+const GAP_LENGTHS_MAX: u64 = 2;
 /// A sector that was missed by no more than this is not missed: times are rounded to nanoseconds.
 const ANGLE_TOLERANCE_NS: u64 = 200;
 
@@ -125,6 +128,8 @@ impl DiskModel {
         } else if let Some(Choice { start_ns, index, way, .. }) = best {
             self.queue[..index].iter_mut().for_each(|older| older.overtaken += 1);
             let waiting = self.queue.remove(index);
+            let next = self.queue.iter_mut().filter(|other| other.behind == Some(waiting.id));
+            next.for_each(|other| other.behind = None);
             let from = waiting.place.unrolled_ns;
             let job = if waiting.write { Job::Write(waiting) } else { Job::Read(waiting) };
             (job, from, Instant::from_nanos(start_ns), way)
@@ -167,6 +172,16 @@ impl DiskModel {
         self.schedule_free(end);
     }
 
+    /// The command in the queue that these blocks, to be read or to be written, go on from.
+    pub(super) fn goes_on_from(&self, write: bool, blocks: &Range<u64>) -> Option<CommandId> {
+        let gap_max = GAP_LENGTHS_MAX * (blocks.end - blocks.start);
+        let follows = |waiting: &&Waiting| {
+            let gap = blocks.start.checked_sub(waiting.blocks.end);
+            waiting.write == write && gap.is_some_and(|gap| gap <= gap_max)
+        };
+        self.queue.iter().find(follows).map(|waiting| waiting.id)
+    }
+
     /// Of the commands that are looked at, the one that costs least. What the arm alone takes is a bound, which spares most of
     /// them the rest. In nanoseconds throughout: many are looked at.
     fn best_of_queue(&self, now: Instant) -> Option<Choice> {
@@ -177,6 +192,9 @@ impl DiskModel {
         let mut least = i64::MAX;
         let (here, now_ns) = (self.angle_at(now), now.as_nanos());
         for (index, waiting) in self.queue[..looked_at].iter().enumerate() {
+            if waiting.behind.is_some() {
+                continue;
+            }
             let from_ns = now_ns.max(waiting.ready.as_nanos());
             let (lba, place, write) = (waiting.blocks.start, &waiting.place, waiting.write);
             let credit = (waiting.overtaken * self.overtaken_ns) as i64;

@@ -31,6 +31,7 @@ impl DiskModel {
         let ready = now + self.overheads.read_miss.of(after_write);
         let left = ready + self.overheads.read_disconnect.of(after_write);
         let apart = held > 0;
+        let behind = self.goes_on_from(false, &missing);
         self.queue.push(Waiting {
             id,
             write: false,
@@ -44,6 +45,7 @@ impl DiskModel {
             data: now,
             apart,
             overtaken: 0,
+            behind,
         });
         self.poke(now);
     }

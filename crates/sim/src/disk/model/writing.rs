@@ -88,6 +88,7 @@ impl DiskModel {
         } else {
             let (id, blocks) = (command.id, command.blocks);
             let place = self.layout.locate(blocks.start);
+            let behind = self.goes_on_from(true, &blocks);
             self.queue.push(Waiting {
                 id,
                 write: true,
@@ -101,6 +102,7 @@ impl DiskModel {
                 data,
                 apart: extra,
                 overtaken: 0,
+                behind,
             });
         }
         self.poke(now);
