@@ -441,14 +441,15 @@ impl Workload {
             return Ok(Workload { name: name.to_owned(), kind, working_set: WorkingSet::Whole });
         }
         let is_operation = OPERATIONS.contains(&kind);
-        if is_operation && reader.take("working_set").is_some() {
+        if is_operation && reader.has("working_set") {
             return Err(reader.contradiction(
                 "working_set",
                 "it is an operation on whole members, and has a working_set",
                 "leave that out; `sampled` shortens an operation",
             ));
         }
-        let working_set = WorkingSet::read(&mut reader)?;
+        let working_set =
+            if is_operation { WorkingSet::Whole } else { WorkingSet::read(&mut reader)? };
         let operation = |kind, reader: &mut Reader| Operation::read(kind, reader, loads);
         let kind = match kind {
             "stream" => Kind::Stream(Stream::read(&mut reader)?),
@@ -481,6 +482,7 @@ impl Workload {
             }
             other => unreachable!("the kind '{other}' was checked against KINDS"),
         };
+        reader.knows(&["only", "except"]);
         reader.finish()?;
         Ok(Workload { name: name.to_owned(), kind, working_set })
     }
