@@ -20,6 +20,8 @@ use stdx::{ByteCount, Offset, Prng};
 
 /// What a sampled operation goes over before it is timed: one step of the engine's.
 const LEAD_IN: ByteCount = ByteCount::mib(1);
+/// From this share of an operation's time on the standard error of its sampling is warned of.
+pub const SAMPLING_ERROR_MAX: f64 = 0.1;
 /// Points of progress that a whole operation leaves: enough for a smooth plot.
 const PROGRESS_POINTS: u64 = 200;
 
@@ -119,6 +121,12 @@ pub async fn operation(
             array.extent(),
             outcome.strata.len(),
         ));
+        let share = estimate.standard_error_seconds / estimate.seconds;
+        if share >= SAMPLING_ERROR_MAX {
+            let coarse = "the sampling's standard error is a tenth of the time or more: take more or longer stretches \
+                          (per_stratum, sample)";
+            run.warnings.push(coarse.to_owned());
+        }
     }
     run.progress = estimate.progress;
     run.disk_utilisation = end.utilisation_since(&begin, &volume.disks);
