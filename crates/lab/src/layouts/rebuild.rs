@@ -34,7 +34,7 @@
 //! What a stream does to a disk (its next block is always the nearest one), and what writes do that a disk's cache answers, is
 //! not told by the load's own latency, however busy it keeps the disks: a rebuild's step breaks the stream, and each waits for the other. The
 //! floor's time is a lower bound then, and said to be one.
-//! A tool on files may pause, sessions that compute (`processor_time`) do, and a stream may at one of several sets; in pauses the rebuild has the disks. So the bound is
+//! A tool on files may pause, sessions that compute (`processor_time`) and loads of a given rate do, and a stream may at one of several sets; in pauses the rebuild has the disks. So the bound is
 //! that of a rebuild that has the disks for all of their idle time and goes at the floor in the rest. Nothing bounds it above:
 //! while a tool is at work it may be a stream.
 //!
@@ -200,6 +200,8 @@ fn beside(measured: &Measured<'_>, facts: &LayoutFacts, rebuild: &RebuildFacts) 
         Kind::Slob(slob) if !slob.processor_time.is_zero() => {
             return Some(bounded_below(1.0 - busy));
         }
+        // What is told its rate waits for its time.
+        _ if measured.spec.workload.rate.is_some() => return Some(bounded_below(1.0 - busy)),
         Kind::Stream(_) | Kind::Probe(_) => return Some(bounded_below(idle_of_one)),
         Kind::Random(_) | Kind::Slob(_) => {}
     }

@@ -7,7 +7,7 @@
 //! a byte. This is the stratified estimator of survey sampling (Cochran, *Sampling Techniques*, 3rd ed.,
 //! ch. 5): its standard error follows from the spread within the strata, and is reported.
 
-use crate::measure::load::Load;
+use crate::measure::load::{Load, below_its_rate};
 use crate::measure::{ArrayOperations, Mark, MeasureError, Volume, processor_use};
 use crate::metrics::{PROGRESS_PERCENT, progress_metric};
 use crate::pitfalls::{self, Demand, Moved};
@@ -89,7 +89,9 @@ pub async fn operation(
         let tally = load.take()?;
         demand.reads = Moved { ios: tally.reads.ios, bytes: tally.reads.bytes };
         demand.writes = Moved { ios: tally.writes.ios, bytes: tally.writes.bytes };
-        run.metrics.insert("load_iops".into(), tally.ios() as f64 / seconds);
+        let rate = tally.ios() as f64 / seconds;
+        run.warnings.extend(workload.load.as_deref().and_then(|load| below_its_rate(load, rate)));
+        run.metrics.insert("load_iops".into(), rate);
         run.metrics.insert("load_throughput_mb_s".into(), tally.bytes() as f64 / 1e6 / seconds);
         let latency = tally.latency();
         if !latency.is_empty() {

@@ -157,11 +157,13 @@ fn chance(share: f64) -> String {
 }
 
 /// How the risk was worked out, in a sentence.
-pub const HOW_LAYOUTS: &str = "Worked out, but for what a rebuild of the study measured: an idle set rebuilds a disk at the mean rate of \
-     its surface; beside a load a rebuild (of normal priority, unless another stands beside the figure) goes no faster than 16 MiB/s a disk, slower where its \
-     requests wait longer at the disks, and faster in the pauses that a load over several sets leaves to the one that mends (≈ an estimate, with the range where it is wide; ≥ where nothing bounds it); disks are lost \
-     independently at the data sheet's rate, sectors are unreadable at the data sheet's rate a bit. Disks of one batch \
-     fail together more often: it orders layouts and foretells nothing. docs/theory/losses.md has the formulas.";
+pub const HOW_LAYOUTS: &str = "Worked out, but for what a rebuild of the study measured (± the standard error of its sampling, and what its load \
+     moved meanwhile): an idle set rebuilds a disk at the mean rate of its surface; beside a load a rebuild (of normal \
+     priority, unless another stands beside the figure) goes no faster than 16 MiB/s a disk, slower where its requests wait \
+     longer at the disks, and faster in the pauses that a load over several sets leaves to the one that mends (≈ an \
+     estimate, with the range where it is wide; ≥ where nothing bounds it); disks are lost independently at the data \
+     sheet's rate, sectors are unreadable at the data sheet's rate a bit. Disks of one batch fail together more often: it \
+     orders layouts and foretells nothing. docs/theory/losses.md has the formulas.";
 
 /// `\n± 39 h`: the standard error of what was measured by samples, where it is no less than the figure's digits tell.
 fn spread(span: Option<f64>, error: Option<f64>) -> String {

@@ -231,6 +231,53 @@ fn a_rebuild_beside_what_does_not_tell_how_long_it_waits_is_bounded_below_alone(
     }
 }
 
+/// All layouts are asked alike by a load of a given rate, beside a rebuild as well; one that can't be reached is said to be that.
+#[test]
+fn a_load_of_a_given_rate_keeps_to_it_beside_a_rebuild_and_says_where_it_did_not() {
+    let load = |rate: u32, depth: u32| {
+        format!(
+            "[[workload]]\nname = \"load\"\nkind = \"random\"\nrate_iops = {rate}\nqueue_depth = {depth}\n"
+        )
+    };
+    let rebuild = "[[workload]]\nname = \"rebuild\"\nkind = \"rebuild\"\nload = \"load\"\n\
+         sampled = { strata = 2, per_stratum = 2, sample = \"64m\" }\n";
+    let run = |rest: &str| {
+        let dir = study(rest);
+        json(&printed(dir.path(), &["lab", "run", "s.toml", "--format", "json"]))
+    };
+    let mean = |cell: &Value, metric: &str| cell["metrics"][metric]["mean"].as_f64().expect(metric);
+    for (results, metric) in
+        [(run(&load(100, 4)), "iops"), (run(&format!("{}{rebuild}", load(100, 16))), "load_iops")]
+    {
+        for cell in results["cells"].as_array().expect("cells") {
+            let rate = mean(cell, metric);
+            assert!((95.0..101.0).contains(&rate), "{}: {rate}", cell["id"]);
+            assert!(!cell["warnings"].to_string().contains("did not reach its rate"), "{cell}");
+        }
+    }
+    // Beside so light a load the rebuild has the disks most of the time, and the bound says no more than that.
+    let (bounded, measured) = (run(&load(10, 4)), run(&format!("{}{rebuild}", load(10, 4))));
+    let seconds =
+        |results: &Value, key: &str| layout(results, "raid10-8")[key].as_f64().expect(key);
+    let took = seconds(&measured, "rebuild_loaded_s");
+    assert!(
+        seconds(&bounded, "rebuild_loaded_low_s") <= 1.02 * took && took < 13.0 * 86_400.0,
+        "{took}"
+    );
+    // Streams have a rate of bytes; a disk makes some 80 random reads of one after another.
+    let streams =
+        run("[[workload]]\nname = \"s\"\nkind = \"stream\"\nstreams = 2\nrate = \"20m\"\n");
+    for cell in streams["cells"].as_array().expect("cells") {
+        let rate = mean(cell, "throughput_mb_s") / 1.048_576;
+        assert!((19.0..20.2).contains(&rate), "{}: {rate}", cell["id"]);
+    }
+    let slow = run("[[workload]]\nname = \"s\"\nkind = \"random\"\nrate_iops = 1000\n");
+    assert!(slow["cells"].to_string().contains("'s' did not reach its rate: "), "{slow}");
+    let dir =
+        study("[[workload]]\nname = \"s\"\nkind = \"random\"\nrate_iops = 10\nrate = \"1m\"\n");
+    assert!(refused(dir.path(), &["lab", "run", "s.toml"]).contains("leave out one of them"));
+}
+
 /// A tool on files may pause, and be a stream while it does not.
 #[test]
 fn a_rebuild_beside_a_tool_is_bounded_below_alone() {
