@@ -44,6 +44,11 @@ pub const SHOWN_RATIO_MIN: f64 = 1.005;
 /// From this ratio on it is said that each repeat tells two figures apart where the test can't.
 pub const UNSURE_RATIO: f64 = 1.25;
 
+/// By how many percent what is so many times as little is less: 2 times, `50.0`.
+pub fn percent_less(ratio: f64) -> String {
+    figures(100.0 * (1.0 - 1.0 / ratio))
+}
+
 /// The points of an operation's progress that are figures of their own, in percent: those that published
 /// tests of arrays give.
 pub const PROGRESS_PERCENT: [u32; 6] = [1, 2, 3, 5, 10, 45];

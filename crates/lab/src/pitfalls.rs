@@ -26,10 +26,11 @@ mod tests;
 
 pub use evidence::{Demand, DiskSample, Evidence, FlushSample, HostUse, Moved};
 pub use finding::find;
-pub use surroundings::{FlushFacts, Grid, Link, LinkSpan, Partition, Surroundings};
+pub use surroundings::{FlushFacts, Grid, Link, LinkSpan, Partition, Stripe, Surroundings};
 
 use crate::duration;
 use crate::metrics::{percent, quantity};
+use crate::study::{BLOCK_SIZE_MAX, STREAM_DEPTH_DEFAULT};
 use std::fmt;
 use std::time::Duration;
 use stdx::ByteCount;
@@ -39,6 +40,11 @@ use workload::content::ContentSpec;
 pub const REPEATS_FEW: u32 = 3;
 /// I/Os in a window below which its p99 is one of the largest two.
 pub const IOS_FOR_P99: u64 = 200;
+/// How often a stream's writes that are under way must go round all sets for none to wait: where the first and the last
+/// of them have a part of a stripe each, there is a whole one on each set between.
+const ROUNDS_UNDER_WAY: u64 = 2;
+/// I/Os of a stream that Linux' write-back has under way at the least, of the default size.
+const DEPTH_OF_WRITE_BACK: u64 = STREAM_DEPTH_DEFAULT as u64;
 /// Where a partition begins unless something asks for more: what every partitioning program has done
 /// since 2010, a multiple of every physical block and erase block in use.
 const PARTITION_START_USUAL: ByteCount = ByteCount::mib(1);
@@ -84,8 +90,10 @@ pub enum Pitfall {
         written: ByteCount,
         /// How often the disks read for each write.
         reads_per_write: f64,
-        /// A whole stripe.
-        stripe: ByteCount,
+        /// Mean size of a write.
+        io: ByteCount,
+        /// Whole stripes.
+        stripe: Stripe,
     },
     /// A partition that does not begin where a unit of the storage begins.
     Misaligned {
@@ -269,11 +277,12 @@ impl Pitfall {
                     None => units,
                 }
             }
-            Pitfall::PartialStripes { read, written, reads_per_write, stripe } => format!(
+            Pitfall::PartialStripes { read, written, reads_per_write, stripe, .. } => format!(
                 "writes of partial stripes: nothing was to be read, and the disks read {reads_per_write:.2} times for \
-                 each write and {:.2} bytes for each byte written, to make the parity of stripes of {stripe} of which \
+                 each write and {:.2} bytes for each byte written, to make the parity of stripes of {} of which \
                  only a part was there",
-                read.bytes() as f64 / written.bytes().max(1) as f64
+                read.bytes() as f64 / written.bytes().max(1) as f64,
+                stripe.of_set
             ),
             Pitfall::Misaligned { partition, start, grid, unit } => format!(
                 "misaligned: {partition} begins at {start}, no multiple of the {grid} of {unit}"
@@ -366,12 +375,7 @@ impl Pitfall {
                      workload I/Os of {record}"
                 );
             }
-            Pitfall::PartialStripes { stripe, .. } => {
-                return format!(
-                    "have more under way, as a file system's write-back has (queue_depth = 4 and more), or write whole \
-                     stripes (block_size = a multiple of {stripe}): the order of layouts may turn"
-                );
-            }
+            Pitfall::PartialStripes { io, stripe, .. } => return mend_stripes(*io, *stripe),
             Pitfall::Misaligned { unit, .. } => return mend_partition(*unit),
             Pitfall::FlushIgnored(FlushDoubt::Known) => {
                 "have them carried out, or give the cache a battery; till then compare no figures \
@@ -416,6 +420,26 @@ impl Pitfall {
         }
         .to_owned()
     }
+}
+
+/// How a stream whose writes are so large comes to whole stripes.
+fn mend_stripes(io: ByteCount, stripe: Stripe) -> String {
+    let Stripe { of_set, of_volume, round } = stripe;
+    let under_way = round * ROUNDS_UNDER_WAY;
+    let depth = under_way.bytes().div_ceil(io.bytes().max(1)).max(DEPTH_OF_WRITE_BACK);
+    let mut ways = Vec::new();
+    if of_volume != of_set {
+        ways.push(format!(
+            "let the set of sets deal out whole stripes (chunk = a multiple of {of_set})"
+        ));
+    }
+    ways.push(format!(
+        "have more under way, as a file system's write-back has (queue_depth = {depth} and more)"
+    ));
+    if of_volume <= BLOCK_SIZE_MAX {
+        ways.push(format!("write whole stripes (block_size = a multiple of {of_volume})"));
+    }
+    format!("{}: the order of layouts may turn", ways.join(", or "))
 }
 
 /// Where a partition should begin that must begin on this unit.

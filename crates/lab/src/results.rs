@@ -114,7 +114,7 @@ pub struct Ranked {
     pub level: String,
     /// Its score: the geometric mean of its cells.
     pub score: Metric,
-    /// How it stands: `best`, `not told from the best`, `1.9 × less than the best`, `too uncertain to place`.
+    /// How it stands: `best`, `not told from the best`, `0.53 × the best`, `too uncertain to place`.
     pub standing: String,
 }
 
@@ -159,6 +159,16 @@ pub struct LayoutFigures {
     /// Whether the rebuild times are measured in this run (a `rebuild` in the study) or worked out.
     #[serde(default)]
     pub rebuild_measured: bool,
+    /// What the load moved beside a rebuild that was measured (10⁶ B/s): a rebuild that takes longer may be the one whose
+    /// load got more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load_mb_s: Option<f64>,
+    /// The standard error of the time on an idle set, where it was measured by samples.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rebuild_idle_error_s: Option<f64>,
+    /// That of the time beside the load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rebuild_loaded_error_s: Option<f64>,
     /// The chance that one more of the disks whose loss matters is lost meanwhile, 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub second_loss: Option<f64>,

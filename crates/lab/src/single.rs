@@ -87,6 +87,7 @@ pub fn results(single: &Single<'_>, runs: Vec<CellRun>) -> Results {
         name: single.workload.to_owned(),
         kind: Kind::Tool(Tool { kind: single.tool, settings }),
         working_set: WorkingSet::Whole,
+        rate: None,
     };
     let study = Study {
         name: single.study.to_owned(),

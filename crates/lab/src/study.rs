@@ -35,8 +35,9 @@ pub use settings::Options;
 pub use variants::{StudyWorkload, VARIANTS_MAX};
 pub use workload::{
     BLOCK_SIZE_MAX, DiskChange, IDLE, InitialiseMethod, KINDS, Kind, Op, Operation, OperationKind,
-    PROBE_TIME_DEFAULT, Position, Priority, Probe, ProbeExtent, QUEUE_DEPTH_MAX, Random, Rebalance,
-    SECTOR, STREAM_DEPTH_DEFAULT, Sampling, Slob, Stream, Tool, ToolKind, WorkingSet, Workload,
+    PROBE_TIME_DEFAULT, Position, Priority, Probe, ProbeExtent, QUEUE_DEPTH_MAX, Random, Rate,
+    Rebalance, SECTOR, STREAM_DEPTH_DEFAULT, Sampling, Slob, Stream, Tool, ToolKind, WorkingSet,
+    Workload,
 };
 
 use crate::design;

@@ -24,6 +24,7 @@ mod score;
 mod turns;
 
 use crate::claims::Measured;
+use crate::measure::operation::SAMPLING_ERROR_MAX;
 use crate::metrics::{self, Better, SHOWN_RATIO_MIN, figures, percent, quantity};
 use crate::phases;
 use crate::results::{Cell, LayoutFigures, Metric, Ranked, Ranking};
@@ -96,6 +97,7 @@ fn judge(
     if let Some(what) = phases::what_is_measured(&first.spec.workload, metric) {
         sentence += &format!(" That is {what}.");
     }
+    sentence.extend(of_operations(&chosen).into_iter().map(|more| format!(" {more}")));
     if let Some(best) = best_of_phases(&asked, &chosen) {
         sentence += &format!(" {best}");
     }
@@ -132,6 +134,44 @@ fn main_metric<'a>(cells: &[&'a Measured<'_>]) -> Option<&'a str> {
     cells.iter().find_map(of)
 }
 
+/// What a mean over operations of the array is over, which are as unlike as an idle rebuild and one beside load; and how far
+/// their sampling may be off.
+fn of_operations(chosen: &[&Measured<'_>]) -> Vec<String> {
+    let operations: Vec<&&Measured<'_>> = chosen
+        .iter()
+        .filter(|measured| matches!(measured.spec.workload.kind, Kind::Operation(_)))
+        .collect();
+    let mut over = Vec::new();
+    for key in ["load", "priority"] {
+        let mut values: Vec<&str> = Vec::new();
+        for value in operations.iter().filter_map(|measured| measured.cell.factors.get(key)) {
+            if !values.contains(&value.as_str()) {
+                values.push(value);
+            }
+        }
+        if values.len() > 1 {
+            over.push(format!("{key} ({})", values.join(", ")));
+        }
+    }
+    let mut sentences = Vec::new();
+    if !over.is_empty() {
+        sentences.push(format!("That is a geometric mean over {}.", over.join(" and ")));
+    }
+    let error = |measured: &&&Measured<'_>| {
+        let mean = |metric: &str| measured.cell.metrics.get(metric).map(|metric| metric.mean);
+        let repeats = f64::from(measured.cell.repeats.max(1));
+        Some(mean("sampling_error_s")? / repeats.sqrt() / mean("duration_s")?)
+    };
+    let largest = operations.iter().filter_map(error).fold(0.0, f64::max);
+    if largest >= SAMPLING_ERROR_MAX {
+        sentences.push(format!(
+            "By their sampling alone times have a standard error of up to {:.0} %: more or longer stretches tell.",
+            100.0 * largest
+        ));
+    }
+    sentences
+}
+
 /// Which level does best in each phase of a tool that goes through some; nothing of others, and of what is judged by one phase.
 fn best_of_phases(asked: &Asked<'_>, chosen: &[&Measured<'_>]) -> Option<String> {
     let Kind::Tool(tool) = &chosen.first()?.spec.workload.kind else { return None };
@@ -151,10 +191,15 @@ fn best_of_phases(asked: &Asked<'_>, chosen: &[&Measured<'_>]) -> Option<String>
             (true, false, false) => ", not sure".to_owned(),
             _ => String::new(),
         };
-        Some(format!("{}: {} ({value}{sure})", phase.name, placed.best.level))
+        let text = format!("{}: {} ({value}{sure})", phase.name, placed.best.level);
+        Some((placed.best.level.clone(), text))
     });
-    let best: Vec<String> = best.collect();
-    (!best.is_empty()).then(|| format!("The best of each phase: {}.", best.join("; ")))
+    let (levels, texts): (Vec<String>, Vec<String>) = best.unzip();
+    let head = match levels.windows(2).any(|pair| pair[0] != pair[1]) {
+        true => "The order turns from phase to phase; the best of each",
+        false => "The best of each phase",
+    };
+    (!texts.is_empty()).then(|| format!("{head}: {}.", texts.join("; ")))
 }
 
 /// Which levels are layouts that survive no lost disk, and what does best of the others.
@@ -263,19 +308,21 @@ fn rows(placed: &Placed<'_>, confidence: f64) -> Vec<Ranked> {
     rows
 }
 
-/// `1.90 × raid5-6`, `2.00 × less than raid5-6`, `3.2 % above raid5-6`.
+/// `1.90 × raid5-6`, `3.2 % above raid5-6`; of what should be low, `50 % less than raid5-6`.
 fn compared(asked: &Asked<'_>, best: &Score, next: &Score) -> String {
     let ratio = (best.log() - next.log()).abs().exp();
-    let (than, aside) = match asked.better {
-        Better::Higher => ("", "above"),
-        Better::Lower => ("less than ", "below"),
-    };
-    match ratio {
-        r if r < SHOWN_RATIO_MIN => format!("less than 0.5 % {aside} {}", next.level),
-        r if r < PERCENT_RATIO_MAX => {
-            format!("{} % {aside} {}", figures(100.0 * (r - 1.0)), next.level)
+    match (ratio, asked.better) {
+        (r, Better::Higher) if r < SHOWN_RATIO_MIN => {
+            format!("less than 0.5 % above {}", next.level)
         }
-        r => format!("{} × {than}{}", figures(r), next.level),
+        (r, Better::Lower) if r < SHOWN_RATIO_MIN => {
+            format!("less than 0.5 % below {}", next.level)
+        }
+        (r, Better::Higher) if r < PERCENT_RATIO_MAX => {
+            format!("{} % above {}", figures(100.0 * (r - 1.0)), next.level)
+        }
+        (r, Better::Higher) => format!("{} × {}", figures(r), next.level),
+        (r, Better::Lower) => format!("{} % less than {}", metrics::percent_less(r), next.level),
     }
 }
 

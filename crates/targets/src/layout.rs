@@ -24,8 +24,8 @@ pub struct Layout {
     pub sets: Option<u32>,
     /// What each member is, where it is not a disk.
     pub of: Option<Box<Layout>>,
-    /// Bytes on one member before the next one's turn; 64 KiB by default. Larger keeps one request on
-    /// one disk, smaller spreads it over more.
+    /// Bytes on one member before the next one's turn; 64 KiB by default, over sets with parity a stripe of theirs.
+    /// Larger keeps one request on one disk, smaller spreads it over more.
     pub chunk: Option<ByteCount>,
     /// Where data and parity lie, in md's words: `left-symmetric` (the default), `near-2`, ...
     pub layout: Option<String>,
@@ -212,9 +212,31 @@ impl Layout {
     /// # Errors
     /// Names the key and the mend.
     pub fn read(table: toml::Table) -> Result<Layout, LayoutError> {
-        let layout: Layout = super::table::read(table).map_err(LayoutError::Table)?;
+        let mut layout: Layout = super::table::read(table).map_err(LayoutError::Table)?;
         layout.check(1)?;
+        layout.settle();
         Ok(layout)
+    }
+
+    /// Gives sets of sets with parity, where the study says nothing, chunks that are whole stripes of theirs: by less each
+    /// set would get parts of stripes, however large the writes.
+    fn settle(&mut self) {
+        let Some(of) = &mut self.of else { return };
+        of.settle();
+        if self.level == Level::Raid0 && self.chunk.is_none() {
+            self.chunk = of.stripe_with_parity();
+        }
+    }
+
+    /// The data of a stripe, where that is of several chunks with parity.
+    pub fn stripe_with_parity(&self) -> Option<ByteCount> {
+        let parity = match self.level {
+            Level::Raid4 | Level::Raid5 => 1,
+            Level::Raid6 => 2,
+            _ => return None,
+        };
+        let data = u64::from(self.members().saturating_sub(parity));
+        (data > 1).then(|| self.chunk.unwrap_or(CHUNK_DEFAULT) * data)
     }
 
     fn check(&self, depth: usize) -> Result<(), LayoutError> {
@@ -299,6 +321,18 @@ mod tests {
             read("level = 'raid0'\nsets = 4\nof = { level = 'raid5', disks = 3 }").expect("right");
         assert_eq!(layout.disks_in_all(), 12);
         assert_eq!(read("level = 'disk'").expect("right").disks_in_all(), 1);
+    }
+
+    #[test]
+    fn sets_of_sets_deal_out_whole_stripes_unless_told_otherwise() {
+        let chunk = |text: &str| read(text).expect("right").chunk.map(|size| size.bytes() >> 10);
+        let sets =
+            |of: &str, chunk: &str| format!("level = 'raid0'\nsets = 2\n{chunk}\nof = {{ {of} }}");
+        let six = "level = 'raid6', disks = 4";
+        assert_eq!(chunk(&sets(six, "")), Some(128));
+        assert_eq!(chunk(&sets("level = 'raid5', disks = 4, chunk = '512k'", "")), Some(1536));
+        assert_eq!(chunk(&sets(six, "chunk = '64k'")), Some(64), "what is given stays");
+        assert_eq!(chunk(&sets("level = 'raid1', disks = 2", "")), None);
     }
 
     #[test]

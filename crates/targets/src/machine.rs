@@ -1,6 +1,6 @@
 //! What the `[machine]` table of a study says, and what a cell's factors make of it.
 
-use super::layout::Layout;
+use super::layout::{Layout, LayoutError};
 use super::table;
 use host::ReactorKind;
 use lab::design::CellSpec;
@@ -350,10 +350,24 @@ impl Machine {
             why,
             mend: "see docs/guide/studies.md".to_owned(),
         })?;
-        let layout = Layout::read(table).map_err(|error| TargetError::Unfit {
-            what: format!("layout '{name}'"),
-            why: error.to_string(),
-            mend: "see docs/guide/studies.md".to_owned(),
+        let by_factor = cell.factors.keys().find(|factor| {
+            let its = study.factors.iter().find(|given| given.name == **factor);
+            its.is_some_and(|given| given.settings.is_empty() && given.before.is_empty())
+                && LAYOUT_KEYS.contains(&factor.as_str())
+        });
+        let layout = Layout::read(table).map_err(|error| match (&error, by_factor) {
+            (LayoutError::Disk, Some(factor)) => TargetError::Unfit {
+                what: format!("layout '{name}'"),
+                why: format!("the factor '{factor}' sets a key of sets, and this is a single disk"),
+                mend: format!(
+                    "leave '{name}' out of the factor \"layout\", or give each layout its '{factor}' by itself"
+                ),
+            },
+            _ => TargetError::Unfit {
+                what: format!("layout '{name}'"),
+                why: error.to_string(),
+                mend: "see docs/guide/studies.md".to_owned(),
+            },
         })?;
         Ok((machine, name, layout))
     }

@@ -184,9 +184,13 @@ fn machine_lines(machine: &SimulatedMachine) -> BTreeMap<String, String> {
     }
     line(
         "host's read-ahead",
-        match machine.host_read_ahead {
-            Some(size) => size.to_string(),
-            None => "none: direct reads".to_owned(),
+        match (machine.host_read_ahead, &machine.filesystem) {
+            (Some(size), _) => size.to_string(),
+            (None, Some(name)) if name != "none" => {
+                "the file system's page cache has its own, for files that are not read directly"
+                    .to_owned()
+            }
+            (None, _) => "none: direct reads".to_owned(),
         },
     );
     if let Some(name) = &machine.filesystem {

@@ -351,7 +351,7 @@ struct Bonnie {
     size: Option<String>,
     /// `-n`: small files, in units of 1024.
     #[serde(default)]
-    files: Option<String>,
+    files: Option<Files>,
     /// `-f`: bytes that are written and read one at a time.
     #[serde(default)]
     bytes: Option<ByteCount>,
@@ -363,6 +363,14 @@ struct Bonnie {
     direct: bool,
 }
 
+/// What stands behind `-n`: a number, or a text where more follows it.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Files {
+    Units(u32),
+    Text(String),
+}
+
 fn bonnie(given: Bonnie) -> Result<bonnie::Plan, ToolError> {
     let Bonnie { size, files, bytes, durable, direct } = given;
     let file = match size {
@@ -370,6 +378,10 @@ fn bonnie(given: Bonnie) -> Result<bonnie::Plan, ToolError> {
         None => None,
     };
     let file = file.map(|file| bonnie::File { bytes: bytes.unwrap_or(file.bytes), direct, ..file });
+    let files = files.map(|files| match files {
+        Files::Units(units) => units.to_string(),
+        Files::Text(text) => text,
+    });
     let creation = match files {
         Some(text) => bonnie::options::creation(&text).map_err(ToolError::of)?,
         None => None,

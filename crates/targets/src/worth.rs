@@ -342,7 +342,7 @@ mod tests {
     fn a_layout_is_told_in_words() {
         let nested =
             of("level = 'raid0'\nsets = 2\nof = { level = 'raid6', disks = 4, chunk = '128k' }");
-        assert_eq!(nested.what, "RAID 0 of 2 × (RAID 6 of 4 disks, chunk 128 KiB), chunk 64 KiB");
+        assert_eq!(nested.what, "RAID 0 of 2 × (RAID 6 of 4 disks, chunk 128 KiB), chunk 256 KiB");
         assert_eq!(
             of("level = 'raid10'\ndisks = 4\nlayout = 'far-2'").what,
             "RAID 10 of 4 disks, chunk 64 KiB, far-2"

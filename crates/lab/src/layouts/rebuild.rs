@@ -31,10 +31,14 @@
 //! the rebuild's rate = at work's · (1 − pauses seen / λ) + pauses seen · (rate / λ + (window − 1) · step)
 //! ```
 //!
-//! What a stream does to a disk (its next block is always the nearest one), and what stands behind a cache, is not told by the
-//! load's own latency: where the disks are at their limit the floor's time is a lower bound then, and said to be one.
-//! A tool on files may pause; in pauses the rebuild has the disks, so the floor's time is the upper end, as long as the
-//! disks have time left.
+//! What a stream does to a disk (its next block is always the nearest one), and what writes do that a disk's cache answers, is
+//! not told by the load's own latency, however busy it keeps the disks: a rebuild's step breaks the stream, and each waits for the other. The
+//! floor's time is a lower bound then, and said to be one.
+//! A tool on files may pause, sessions that compute (`processor_time`) and loads of a given rate do, and a stream may at one of several sets; in pauses the rebuild has the disks. So the bound is
+//! that of a rebuild that has the disks for all of their idle time and goes at the floor in the rest. Nothing bounds it above:
+//! while a tool is at work it may be a stream.
+//!
+//! Where any load has no upper end, what takes longest has none, and the bound is the greatest of the lower ends.
 //!
 //! Where the study measures rebuilds of normal priority, its figures stand instead. One of another priority is no answer to the
 //! same question: it stands only where there is no answer to this one, and says its priority.
@@ -47,10 +51,6 @@ use crate::study::{Kind, OperationKind, Priority};
 /// A rebuild that gets less of each disk (B/s) may not end before the load does: it is what md promises a rebuild beside a
 /// load by default, 1000 KiB/s (speed_limit_min), at which a disk of 20 TB takes most of a year.
 const PACE_MIN: f64 = 1000.0 * 1024.0;
-
-/// Disks that are busy for a smaller share than this have room for a rebuild at its floor, which is a tenth of a disk's rate
-/// at the most.
-const SATURATED: f64 = 0.9;
 
 /// How long a rebuild takes beside a load: what is likely, and the range.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -69,16 +69,11 @@ pub(super) fn times(
     cells: &[&Measured<'_>],
 ) {
     figures.rebuild_idle_s = rebuild.rate.map(|rate| facts.disk_bytes as f64 / rate);
-    let longest = cells
+    let beside: Vec<(Beside, f64, &String)> = cells
         .iter()
         .filter_map(|cell| Some((beside(cell, facts, rebuild)?, busy(cell.cell)?, &cell.cell.id)))
-        .max_by(|(one, its, _), (other, others, _)| {
-            // Of those at the floor the one that keeps the disks busiest, and what has no upper end is longer.
-            let open = |beside: &Beside| beside.high_s.is_none();
-            let lengths = one.likely_s.total_cmp(&other.likely_s);
-            lengths.then(open(one).cmp(&open(other))).then(its.mean.total_cmp(&others.mean))
-        });
-    if let Some((beside, _, id)) = longest {
+        .collect();
+    if let Some((beside, id)) = longest(&beside) {
         figures.rebuild_loaded_s = Some(beside.likely_s);
         figures.rebuild_loaded_low_s = Some(beside.low_s);
         figures.rebuild_loaded_high_s = beside.high_s;
@@ -92,23 +87,34 @@ pub(super) fn times(
             ));
         }
     }
+    measured(figures, cells);
+}
+
+/// What rebuilds of the study took, in place of what is worked out.
+fn measured(figures: &mut LayoutFigures, cells: &[&Measured<'_>]) {
     // Of normal priority, as what is worked out; and of another, which is another figure.
-    let mut of_normal: Option<(f64, &str)> = None;
-    let mut of_other: Option<(f64, &str, Priority)> = None;
+    let mut of_normal: Option<(Took, &str)> = None;
+    let mut of_other: Option<(Took, &str, Priority)> = None;
     for cell in cells {
         let Kind::Operation(operation) = &cell.spec.workload.kind else { continue };
-        let took = cell.cell.metrics.get("duration_s").map(|metric| metric.mean);
-        let (OperationKind::Rebuild, Some(took)) = (operation.kind, took) else { continue };
-        let longer = |known: Option<f64>| known.is_none_or(|known| took > known);
+        let (OperationKind::Rebuild, Some(took)) = (operation.kind, Took::of(cell.cell)) else {
+            continue;
+        };
+        let longer = |known: Option<f64>| known.is_none_or(|known| took.seconds > known);
         match (&operation.load, operation.priority) {
             (None, _) => {
                 figures.rebuild_measured = true;
-                figures.rebuild_idle_s = Some(took);
+                figures.rebuild_idle_s = Some(took.seconds);
+                figures.rebuild_idle_error_s = took.error;
             }
-            (Some(load), Priority::Normal) if longer(of_normal.map(|(known, _)| known)) => {
+            (Some(load), Priority::Normal)
+                if longer(of_normal.as_ref().map(|(known, _)| known.seconds)) =>
+            {
                 of_normal = Some((took, &load.name));
             }
-            (Some(load), priority) if longer(of_other.map(|(known, ..)| known)) => {
+            (Some(load), priority)
+                if longer(of_other.as_ref().map(|(known, ..)| known.seconds)) =>
+            {
                 of_other = Some((took, &load.name, priority));
             }
             _ => {}
@@ -119,24 +125,59 @@ pub(super) fn times(
     if let Some((took, load, priority)) = of_normal.map(|(took, load)| (took, load, None)).or(other)
     {
         figures.rebuild_measured = true;
-        figures.rebuild_loaded_s = Some(took);
+        figures.rebuild_loaded_s = Some(took.seconds);
+        figures.rebuild_loaded_error_s = took.error;
+        figures.load_mb_s = took.load_mb_s;
         (figures.rebuild_loaded_low_s, figures.rebuild_loaded_high_s) = (None, None);
         figures.loaded_by = Some(load.to_owned());
         figures.rebuild_priority = priority;
     }
 }
 
-/// How busy a load kept the disks: shares, 0 to 1.
-struct Busy {
-    mean: f64,
-    busiest: f64,
+/// How long a rebuild took.
+struct Took {
+    seconds: f64,
+    /// The standard error of the mean over repeats, where stretches stand for the whole. Repeats take other stretches.
+    error: Option<f64>,
+    /// What its load moved meanwhile (10⁶ B/s).
+    load_mb_s: Option<f64>,
 }
 
-fn busy(cell: &Cell) -> Option<Busy> {
-    let shares = &cell.disk_utilisation;
-    let mean = shares.values().sum::<f64>() / shares.len() as f64;
-    let busiest = shares.values().copied().fold(0.0, f64::max);
-    (!shares.is_empty()).then(|| Busy { mean: mean.clamp(0.0, 1.0), busiest: busiest.min(1.0) })
+impl Took {
+    fn of(cell: &Cell) -> Option<Took> {
+        let mean = |metric: &str| cell.metrics.get(metric).map(|metric| metric.mean);
+        let repeats = f64::from(cell.repeats.max(1));
+        Some(Took {
+            seconds: mean("duration_s")?,
+            error: mean("sampling_error_s").map(|error| error / repeats.sqrt()),
+            load_mb_s: mean("load_throughput_mb_s"),
+        })
+    }
+}
+
+/// What takes longest of all, and the cell of that load.
+fn longest<'a>(all: &[(Beside, f64, &'a String)]) -> Option<(Beside, &'a String)> {
+    let open = |beside: &Beside| beside.high_s.is_none();
+    let is_open = all.iter().any(|(beside, ..)| open(beside));
+    let length = |beside: &Beside| if is_open { beside.low_s } else { beside.likely_s };
+    let (beside, _, id) = all.iter().max_by(|(one, its, _), (other, others, _)| {
+        // Of those that are alike what has no upper end, then the one that keeps the disks busiest.
+        let lengths = length(one).total_cmp(&length(other));
+        lengths.then(open(one).cmp(&open(other))).then(its.total_cmp(others))
+    })?;
+    let longest = match is_open {
+        true => Beside { likely_s: beside.low_s, high_s: None, ..*beside },
+        false => *beside,
+    };
+    Some((longest, id))
+}
+
+/// For which share of the time a load kept the disks busy, in the mean of those that had something to do.
+fn busy(cell: &Cell) -> Option<f64> {
+    let shares: Vec<f64> =
+        cell.disk_utilisation.values().copied().filter(|share| *share > 0.0).collect();
+    let mean = shares.iter().sum::<f64>() / shares.len() as f64;
+    (!shares.is_empty()).then(|| mean.clamp(0.0, 1.0))
 }
 
 /// Beside the load of this cell; none where it is no load, or the disks' rate is not known.
@@ -145,18 +186,24 @@ fn beside(measured: &Measured<'_>, facts: &LayoutFacts, rebuild: &RebuildFacts) 
     let (rate, busy) = (rebuild.rate?, busy(measured.cell)?);
     let bytes = facts.disk_bytes as f64;
     let floor = rebuild.floor.min(rate);
-    let at_floor = bytes / floor;
     let legs = rebuild.legs.as_ref();
-    // The one that mends may have the load of all.
-    let is_saturated = busy.busiest * legs.map_or(1.0, |legs| legs.count as f64) >= SATURATED;
+    // A load that does not wait for itself never pauses; over several sets it may, at the one that mends.
+    let idle_of_one = legs.map_or(0.0, |_| 1.0 - busy);
+    // By a rebuild that has the disks for this share of the time, and goes at the floor in the rest.
+    let bounded_below = |idle: f64| {
+        let low_s = bytes / (rate * idle + floor * (1.0 - idle));
+        Beside { low_s, likely_s: low_s, high_s: None }
+    };
     match kind {
         Kind::Operation(_) => return None,
-        Kind::Tool(_) => {
-            let in_pauses = bytes / (rate * (1.0 - busy.mean)).max(floor);
-            let high_s = (!is_saturated).then_some(at_floor);
-            return Some(Beside { low_s: in_pauses, likely_s: at_floor, high_s });
+        Kind::Tool(_) => return Some(bounded_below(1.0 - busy)),
+        Kind::Slob(slob) if !slob.processor_time.is_zero() => {
+            return Some(bounded_below(1.0 - busy));
         }
-        Kind::Stream(_) | Kind::Random(_) | Kind::Slob(_) | Kind::Probe(_) => {}
+        // What is told its rate waits for its time.
+        _ if measured.spec.workload.rate.is_some() => return Some(bounded_below(1.0 - busy)),
+        Kind::Stream(_) | Kind::Probe(_) => return Some(bounded_below(idle_of_one)),
+        Kind::Random(_) | Kind::Slob(_) => {}
     }
     let pauses = legs.and_then(|legs| Pauses::of(kind, measured.cell, legs));
     let share = pauses.as_ref().map_or(1.0, |pauses| pauses.share);
@@ -166,13 +213,8 @@ fn beside(measured: &Measured<'_>, facts: &LayoutFacts, rebuild: &RebuildFacts) 
         let pace = pauses.as_ref().map_or(at_work, |p| p.pace(share, at_work, rate, rebuild.step));
         bytes / pace
     };
-    let least = span(0.0, share);
-    if !is_saturated {
-        let (likely_s, high_s) = (span(0.0, share.sqrt()), Some(span(0.0, 1.0)));
-        return Some(Beside { low_s: least, likely_s, high_s });
-    }
     let Some(wait) = wait(kind, measured.cell) else {
-        return Some(Beside { low_s: least, likely_s: least, high_s: None });
+        return Some(bounded_below(idle_of_one));
     };
     let read_at_once = (rebuild.read_bytes as f64 / bytes).round().max(1.0);
     let (likely, most) = match read_at_once > 1.0 {
@@ -181,14 +223,27 @@ fn beside(measured: &Measured<'_>, facts: &LayoutFacts, rebuild: &RebuildFacts) 
             let grown = |share| pauses.as_ref().map_or(1.0, |p| p.waits_grow(share, facts.disks));
             (slowest * grown(share.sqrt()), 2.0 * slowest * grown(1.0))
         }
-        // All disks, whatever sets they are in.
-        false => ((facts.disks as f64).sqrt(), facts.disks as f64),
+        // All disks, whatever sets they are in; but no more than there are requests.
+        false => {
+            let gathered = outstanding(measured.cell)
+                .map_or(facts.disks as f64, |all| all.clamp(1.0, facts.disks as f64));
+            (gathered.sqrt(), gathered)
+        }
     };
+    // A request that is larger than what the sets are dealt out at a time goes to all, and one may be ready before the others.
+    let low_s = span(wait, share);
+    let low_s = if pauses.is_some() { low_s } else { low_s.min(bounded_below(idle_of_one).low_s) };
     Some(Beside {
-        low_s: span(wait, share),
+        low_s,
         likely_s: span(wait * likely, share.sqrt()),
         high_s: Some(span(wait * most, 1.0)),
     })
+}
+
+/// Requests that a load has outstanding, by Little's law.
+fn outstanding(cell: &Cell) -> Option<f64> {
+    let mean = |metric: &str| cell.metrics.get(metric).map(|metric| metric.mean);
+    Some(mean("iops")? * mean("latency_us_mean")? * 1e-6)
 }
 
 /// The pauses that a load over several sets leaves to one of them.
@@ -210,13 +265,11 @@ impl<'a> Pauses<'a> {
             Kind::Slob(slob) => slob.block_size.bytes(),
             _ => return None,
         };
-        let mean = |metric: &str| cell.metrics.get(metric).map(|metric| metric.mean);
-        let (rate, latency) = (mean("iops")?, mean("latency_us_mean")? * 1e-6);
+        let (rate, outstanding) = (cell.metrics.get("iops")?.mean, outstanding(cell)?);
         let touched = size.div_ceil(legs.unit).min(legs.count);
         let share = touched as f64 / legs.count as f64;
-        let known = rate > 0.0 && latency > 0.0 && share < 1.0;
-        let (outstanding, arrivals) = (rate * latency, rate * share);
-        known.then_some(Pauses { legs, outstanding, arrivals, share })
+        let known = rate > 0.0 && outstanding > 0.0 && share < 1.0;
+        known.then_some(Pauses { legs, outstanding, arrivals: rate * share, share })
     }
 
     /// How many times as long a request waits and is served where so large a share of what is outstanding stands at one set.

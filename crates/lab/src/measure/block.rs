@@ -6,7 +6,7 @@
 //!
 //! A probe (`hdparm -t`, `dd`) is no steady state: it runs once, as the tool does.
 
-use crate::measure::load::{Load, Tally, probe_reach};
+use crate::measure::load::{Load, Tally, below_its_rate, probe_reach};
 use crate::measure::{DiskSample, Mark, MeasureError, Volume, processor_use};
 use crate::pitfalls::{self, Demand, IOS_FOR_P99, Moved, Pitfall};
 use crate::results::RoundPoint;
@@ -91,6 +91,8 @@ pub async fn block(
     };
     let mut run = figures(&volume, begin, &mark, &tally, asked)?;
     run.pitfalls.extend(unsteady);
+    let rate = run.metrics.get("iops").copied().unwrap_or_default();
+    run.warnings.extend(below_its_rate(workload, rate));
     kept.iter_mut().rev().take(window).for_each(|round| round.counted = true);
     run.rounds = kept;
     Ok(run)

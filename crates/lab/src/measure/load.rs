@@ -5,10 +5,13 @@
 //! queue reads ahead in one stream rather than making new ones. A [session](Slob) of a database is a lane that
 //! computes before each I/O, and reads a block before it writes it.
 //!
+//! Lanes of a load that has a [`Rate`](crate::study::Rate) take turns: the next I/O is not asked for before its time.
+//!
 //! Counting is the lab's own cost in a real run, so it is kept to two clock reads and two additions.
 
 use crate::measure::data::DataSource;
 use crate::measure::{MeasureError, Volume};
+use crate::metrics;
 use crate::study::{
     Kind, Op, Position, Probe, ProbeExtent, Random, Slob, Stream, WorkingSet, Workload,
 };
@@ -17,11 +20,30 @@ use rt::{DeviceRef, IoError, Request, Rt, Task, Work};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
-use stdx::{ByteCount, Offset, Prng};
+use stdx::{ByteCount, Instant, Offset, Prng};
 
 /// Longest latency that the histograms tell apart, in nanoseconds: ten minutes. Whatever takes longer
 /// counts as that.
 const LATENCY_NS_MAX: u64 = 600 * 1_000_000_000;
+
+/// For how long turns of a load with a rate that could not be taken are kept: a slow answer now and then does not lower the
+/// rate, and after a long pause the load does not come all at once.
+const TURNS_KEPT: Duration = Duration::from_secs(1);
+/// The longest that a lane sleeps before it looks whether the load was stopped.
+const TURN_LOOK: Duration = Duration::from_millis(100);
+/// Below this share of the rate that a load was told it was not reached.
+const RATE_REACHED: f64 = 0.95;
+
+/// What a reader must know of a load that was told a rate and did not reach it.
+pub fn below_its_rate(workload: &Workload, ios_a_second: f64) -> Option<String> {
+    let asked = workload.ios_asked().filter(|asked| ios_a_second < RATE_REACHED * asked)?;
+    let (got, asked) = (metrics::figures(ios_a_second), metrics::figures(asked));
+    Some(format!(
+        "the load '{}' did not reach its rate: {got} of {asked} I/Os a second; more under way (queue_depth) may, unless the \
+         storage is at its limit",
+        workload.name
+    ))
+}
 
 /// What a load did: its view of the volume. Reads and writes apart.
 #[derive(Clone)]
@@ -106,8 +128,31 @@ pub struct Load {
 
 struct Shared {
     stop: Cell<bool>,
+    turns: Option<Turns>,
     tally: RefCell<Tally>,
     error: RefCell<Option<IoError>>,
+}
+
+/// When the next I/O of a load with a rate may be asked for.
+struct Turns {
+    interval: Duration,
+    next: Cell<Instant>,
+}
+
+impl Turns {
+    /// Waits for a turn. What a slow answer held up is made up for, but for what is older than [`TURNS_KEPT`].
+    async fn take(&self, rt: &Rt, stop: &Cell<bool>) {
+        while !stop.get() {
+            let (now, due) = (rt.now(), self.next.get());
+            if due <= now {
+                let late = (now - due).saturating_sub(TURNS_KEPT);
+                self.next.set(due + late + self.interval);
+                return;
+            }
+            // Another lane may take it, and the load may be stopped.
+            rt.sleep((due - now).min(TURN_LOOK)).await;
+        }
+    }
 }
 
 /// Where a lane's next I/O goes, and which way.
@@ -163,8 +208,11 @@ impl Load {
         prng: &mut Prng,
     ) -> Result<Load, MeasureError> {
         let lanes = lanes(volume, workload, prng)?;
+        let turns =
+            workload.interval().map(|interval| Turns { interval, next: Cell::new(rt.now()) });
         let shared = Rc::new(Shared {
             stop: Cell::new(false),
+            turns,
             tally: RefCell::new(Tally::new()),
             error: RefCell::new(None),
         });
@@ -230,6 +278,12 @@ async fn run_lane(rt: Rt, device: DeviceRef, data: DataSource, mut lane: Lane, s
         }
     };
     while !shared.stop.get() {
+        if let Some(turns) = &shared.turns {
+            turns.take(&rt, &shared.stop).await;
+            if shared.stop.get() {
+                break;
+            }
+        }
         let (op, offset) = lane.places.next(block);
         if lane.updates && op == Op::Write {
             one(Op::Read, offset, lane.processor_time).await;

@@ -7,7 +7,7 @@
 //! a byte. This is the stratified estimator of survey sampling (Cochran, *Sampling Techniques*, 3rd ed.,
 //! ch. 5): its standard error follows from the spread within the strata, and is reported.
 
-use crate::measure::load::Load;
+use crate::measure::load::{Load, below_its_rate};
 use crate::measure::{ArrayOperations, Mark, MeasureError, Volume, processor_use};
 use crate::metrics::{PROGRESS_PERCENT, progress_metric};
 use crate::pitfalls::{self, Demand, Moved};
@@ -20,6 +20,8 @@ use stdx::{ByteCount, Offset, Prng};
 
 /// What a sampled operation goes over before it is timed: one step of the engine's.
 const LEAD_IN: ByteCount = ByteCount::mib(1);
+/// From this share of an operation's time on the standard error of its sampling is warned of.
+pub const SAMPLING_ERROR_MAX: f64 = 0.1;
 /// Points of progress that a whole operation leaves: enough for a smooth plot.
 const PROGRESS_POINTS: u64 = 200;
 
@@ -87,7 +89,9 @@ pub async fn operation(
         let tally = load.take()?;
         demand.reads = Moved { ios: tally.reads.ios, bytes: tally.reads.bytes };
         demand.writes = Moved { ios: tally.writes.ios, bytes: tally.writes.bytes };
-        run.metrics.insert("load_iops".into(), tally.ios() as f64 / seconds);
+        let rate = tally.ios() as f64 / seconds;
+        run.warnings.extend(workload.load.as_deref().and_then(|load| below_its_rate(load, rate)));
+        run.metrics.insert("load_iops".into(), rate);
         run.metrics.insert("load_throughput_mb_s".into(), tally.bytes() as f64 / 1e6 / seconds);
         let latency = tally.latency();
         if !latency.is_empty() {
@@ -119,6 +123,12 @@ pub async fn operation(
             array.extent(),
             outcome.strata.len(),
         ));
+        let share = estimate.standard_error_seconds / estimate.seconds;
+        if share >= SAMPLING_ERROR_MAX {
+            let coarse = "the sampling's standard error is a tenth of the time or more: take more or longer stretches \
+                          (per_stratum, sample)";
+            run.warnings.push(coarse.to_owned());
+        }
     }
     run.progress = estimate.progress;
     run.disk_utilisation = end.utilisation_since(&begin, &volume.disks);

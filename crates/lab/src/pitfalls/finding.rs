@@ -20,9 +20,10 @@ const AMPLIFIED: f64 = 1.5;
 const STRIPES_READ: f64 = 0.05;
 
 /// From so many reads for each write its stripes were partial, too: of a long write the rest of a stripe is few bytes, but all
-/// of it waits until those are read, a turn of the disk or more. One write in four that waits is some percent of a
-/// stream's rate.
-const READS_A_WRITE: f64 = 0.25;
+/// of it waits until those are read, a turn of the disk or more, and so do those that are under way with it. One write in
+/// twenty that waits is a sixth of the rate of a stream of 4 MiB, and most of that of one of 128 KiB; where whole
+/// stripes are written there is none in a thousand.
+const READS_A_WRITE: f64 = 0.05;
 
 /// From this share of what a link can carry it is what was measured: the rest is gaps between commands.
 const LINK_FULL: f64 = 0.95;
@@ -118,6 +119,7 @@ fn partial_stripes(surroundings: &Surroundings, evidence: &Evidence) -> Option<P
         read: ByteCount(disks.read_bytes),
         written: ByteCount(writes.bytes),
         reads_per_write,
+        io: demand.mean_io()?,
         stripe,
     })
 }

@@ -25,8 +25,8 @@ pub struct Surroundings {
     /// The unit that the storage reads and writes whole, however small the I/O: ZFS's record, a page of
     /// a buffered file.
     pub record: Option<ByteCount>,
-    /// What must be written at once of a set with parity, so that nothing is read for it.
-    pub stripe: Option<ByteCount>,
+    /// The stripes of the sets with parity, where there are some.
+    pub stripe: Option<Stripe>,
     /// The link, where its limit is known.
     pub link: Option<Link>,
     /// Flushes and the caches that they are for.
@@ -47,6 +47,18 @@ pub struct FlushFacts {
     /// Whether writes can carry the flush themselves (FUA), so that the disks' count of flushes tells
     /// nothing.
     pub fua: Option<bool>,
+}
+
+/// What must be written at once, so that nothing is read to make parity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stripe {
+    /// To one set: a chunk on each of its data members.
+    pub of_set: ByteCount,
+    /// To the volume, so that each set that has a part of it gets whole stripes. More than [`Stripe::of_set`] where a set
+    /// of sets deals out parts of stripes, because its chunk is no multiple of them.
+    pub of_volume: ByteCount,
+    /// What goes once round all sets, with a whole stripe to each at the least.
+    pub round: ByteCount,
 }
 
 /// A partition and what its start should be a multiple of.

@@ -9,6 +9,12 @@ use std::collections::BTreeSet;
 
 const SECONDS: u64 = 10;
 
+/// Stripes of a set and of the volume, and once round, in KiB.
+fn stripe(of_set: u64, of_volume: u64, round: u64) -> Stripe {
+    let [of_set, of_volume, round] = [of_set, of_volume, round].map(ByteCount::kib);
+    Stripe { of_set, of_volume, round }
+}
+
 /// Random I/O of 4 KiB, three reads to a write, on one honest disk of an honest host.
 fn clean() -> (Surroundings, Evidence) {
     let surroundings = Surroundings {
@@ -23,7 +29,7 @@ fn clean() -> (Surroundings, Evidence) {
             grids: vec![(Grid::PhysicalBlock, ByteCount::kib(4))],
         }],
         record: Some(ByteCount::kib(4)),
-        stripe: Some(ByteCount::kib(448)),
+        stripe: Some(stripe(448, 448, 448)),
         link: Some(Link { limit_mb_s: 300.0, full_duplex: false, span: LinkSpan::EachDisk }),
         flush: FlushFacts {
             honoured: None,
@@ -168,22 +174,45 @@ fn a_stream_of_writes_for_which_the_disks_read_has_partial_stripes() {
     });
     none(|_, evidence| {
         stream(evidence);
-        evidence.disks[0].reads = 25;
+        evidence.disks[0].reads = 5;
         evidence.disks[0].read_bytes = 4 << 20;
     });
     // Long writes: few bytes, but each waits for them. And small ones that are read for in long reads.
     let pitfall = one(|_, evidence| {
         stream(evidence);
-        evidence.disks[0].reads = 26;
+        evidence.disks[0].reads = 6;
         evidence.disks[0].read_bytes = 4 << 20;
     });
     assert_eq!(pitfall.id(), "partial-stripes");
     let pitfall = one(|_, evidence| {
         stream(evidence);
-        evidence.disks[0].reads = 25;
+        evidence.disks[0].reads = 5;
         evidence.disks[0].read_bytes = 6 << 20;
     });
     assert_eq!(pitfall.id(), "partial-stripes");
+}
+
+/// As many more under way as fill stripes; and where a set of sets deals out parts of them, that comes first.
+#[test]
+fn the_mend_of_partial_stripes_is_one_that_can_be_followed() {
+    let mend = |io: u64, stripe: Stripe| {
+        let (read, written, io) = (ByteCount::mib(1), ByteCount::mib(1), ByteCount::kib(io));
+        Pitfall::PartialStripes { read, written, reads_per_write: 1.0, io, stripe }.mend()
+    };
+    let short = mend(128, stripe(3584, 3584, 3584));
+    assert!(short.contains("queue_depth = 56 and more") && !short.contains("chunk"), "{short}");
+    assert!(mend(4096, stripe(448, 448, 448)).contains("queue_depth = 4 and more"));
+    let nested = mend(128, stripe(128, 256, 256));
+    assert!(
+        nested.starts_with(
+            "let the set of sets deal out whole stripes (chunk = a multiple of 128 KiB)"
+        ),
+        "{nested}"
+    );
+    assert!(nested.contains("block_size = a multiple of 256 KiB"), "{nested}");
+    // No block is so large.
+    let long = mend(128, stripe(65_000, 130_000, 130_000));
+    assert!(!long.contains("block_size"), "{long}");
 }
 
 #[test]
@@ -438,7 +467,8 @@ fn all() -> Vec<Pitfall> {
             read: disks,
             written: workload,
             reads_per_write: 1.0,
-            stripe: ByteCount::kib(448),
+            io: ByteCount::mib(1),
+            stripe: stripe(448, 448, 448),
         },
         Pitfall::Misaligned {
             partition: "sda1".to_owned(),

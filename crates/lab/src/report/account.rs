@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 const CHANCE_MIN: f64 = 1e-9;
 /// A range whose ends lie no farther apart than by this factor is not shown: it is what the figure's digits say.
 const RANGE_NARROW: f64 = 1.1;
+/// From this share of a time on its standard error is shown.
+const ERROR_SHOWN: f64 = 0.02;
 
 /// The parameters that all cells of a workload share, a line a workload: what a table of cells does not show.
 pub fn fixed_parameters(results: &Results) -> Vec<(String, Vec<(String, String)>)> {
@@ -86,7 +88,9 @@ pub fn layouts_table(layouts: &[LayoutFigures]) -> (Vec<String>, Vec<Vec<String>
         let mut row =
             vec![layout.name.clone(), layout.disks.to_string(), room(layout), survives(layout)];
         if mended {
-            row.extend([span(layout.rebuild_idle_s), beside_load(layout)]);
+            let idle = span(layout.rebuild_idle_s);
+            let error = spread(layout.rebuild_idle_s, layout.rebuild_idle_error_s);
+            row.extend([idle + &error, beside_load(layout)]);
         }
         if risky {
             // What lasts no one knows how much longer is no less likely to go wrong.
@@ -153,22 +157,41 @@ fn chance(share: f64) -> String {
 }
 
 /// How the risk was worked out, in a sentence.
-pub const HOW_LAYOUTS: &str = "Worked out, but for what a rebuild of the study measured: an idle set rebuilds a disk at the mean rate of \
-     its surface; beside a load a rebuild (of normal priority, unless another stands beside the figure) goes no faster than 16 MiB/s a disk, slower where its \
-     requests wait longer at the disks, and faster in the pauses that a load over several sets leaves to the one that mends (≈ an estimate, with the range where it is wide; ≥ where nothing bounds it); disks are lost \
-     independently at the data sheet's rate, sectors are unreadable at the data sheet's rate a bit. Disks of one batch \
-     fail together more often: it orders layouts and foretells nothing. docs/theory/losses.md has the formulas.";
+pub const HOW_LAYOUTS: &str = "Worked out, but for what a rebuild of the study measured (± the standard error of its sampling, and what its load \
+     moved meanwhile): an idle set rebuilds a disk at the mean rate of its surface; beside a load a rebuild (of normal \
+     priority, unless another stands beside the figure) goes no faster than 16 MiB/s a disk, slower where its requests wait \
+     longer at the disks, and faster in the pauses that a load over several sets leaves to the one that mends (≈ an \
+     estimate, with the range where it is wide; ≥ where nothing bounds it); disks are lost independently at the data \
+     sheet's rate, sectors are unreadable at the data sheet's rate a bit. Disks of one batch fail together more often: it \
+     orders layouts and foretells nothing. docs/theory/losses.md has the formulas.";
 
-/// How long a rebuild takes beside the load: measured, `13 days 18 h`; worked out, `≈ 13 days 19 h`, with its range where
+/// `\n± 39 h`: the standard error of what was measured by samples, where it is no less than the figure's digits tell.
+fn spread(span: Option<f64>, error: Option<f64>) -> String {
+    match (span, error) {
+        (Some(span), Some(error)) if error >= ERROR_SHOWN * span => {
+            format!("\n± {}", duration::text(error))
+        }
+        _ => String::new(),
+    }
+}
+
+/// How long a rebuild takes beside the load: measured, `13 days 18 h`, with the standard error of its sampling where that is
+/// large, and what the load moved meanwhile; worked out, `≈ 13 days 19 h`, with its range where
 /// that is wide, `≈ 19 days (14–34 days)`; only bounded below, `≥ 13 days 19 h`.
 fn beside_load(layout: &LayoutFigures) -> String {
     let Some(span) = layout.rebuild_loaded_s else { return "—".to_owned() };
     let shown = duration::text(span);
     match (layout.rebuild_loaded_low_s, layout.rebuild_loaded_high_s) {
-        (None, None) => match &layout.rebuild_priority {
-            Some(priority) => format!("{shown}\n({priority} priority)"),
-            None => shown,
-        },
+        (None, None) => {
+            let error = spread(layout.rebuild_loaded_s, layout.rebuild_loaded_error_s);
+            let priority = layout.rebuild_priority.as_ref();
+            let priority =
+                priority.map_or_else(String::new, |priority| format!("\n({priority} priority)"));
+            let load = layout.load_mb_s.map_or_else(String::new, |rate| {
+                format!("\n(load: {} MB/s)", significant(rate, 3))
+            });
+            format!("{shown}{error}{priority}{load}")
+        }
         (_, None) => format!("≥ {shown}"),
         (low, Some(high)) => {
             let low = low.unwrap_or(span);
@@ -180,12 +203,33 @@ fn beside_load(layout: &LayoutFigures) -> String {
     }
 }
 
-/// What should keep one from a layout, with its name.
+/// What should keep one from a layout, each sentence once, with the names of those that it is true of.
 pub fn layout_warnings(results: &Results) -> Vec<String> {
-    let warned = results.layouts.iter().flat_map(|layout| {
-        layout.warnings.iter().map(move |warning| format!("{}: {warning}", layout.name))
+    let mut warned: Vec<(&str, Vec<&str>)> = Vec::new();
+    for layout in &results.layouts {
+        for warning in &layout.warnings {
+            match warned.iter_mut().find(|(known, _)| known == warning) {
+                Some((_, names)) => names.push(&layout.name),
+                None => warned.push((warning, vec![&layout.name])),
+            }
+        }
+    }
+    // `raid5-8` in place of all of `raid5-8, chunk=64k` and `raid5-8, chunk=512k`.
+    let bare = |name: &str| name.split(", ").next().unwrap_or_default().to_owned();
+    let lines = warned.into_iter().map(|(warning, names)| {
+        let mut shown: Vec<String> = Vec::new();
+        for name in &names {
+            let namesakes =
+                results.layouts.iter().filter(|layout| bare(&layout.name) == bare(name));
+            let is_of_all = namesakes.into_iter().all(|layout| names.contains(&&*layout.name));
+            let name = if is_of_all { bare(name) } else { (*name).to_owned() };
+            if !shown.contains(&name) {
+                shown.push(name);
+            }
+        }
+        format!("{}: {warning}", shown.join("; "))
     });
-    warned.collect()
+    lines.collect()
 }
 
 /// `1 cell`, `12 cells`.
@@ -217,6 +261,25 @@ mod tests {
     }
 
     #[test]
+    fn a_warning_of_several_layouts_stands_once() {
+        let layout = |name: &str, warnings: &[&str]| LayoutFigures {
+            name: name.to_owned(),
+            warnings: warnings.iter().map(|text| (*text).to_owned()).collect(),
+            ..LayoutFigures::default()
+        };
+        let layouts = vec![
+            layout("five, chunk=64k", &["beware", "and more"]),
+            layout("five, chunk=512k", &["beware"]),
+            layout("six, chunk=64k", &[]),
+            layout("mirrors", &["beware"]),
+        ];
+        let (_, results) = crate::report::sample::all().remove(0);
+        let results = Results { layouts, ..results };
+        let lines = layout_warnings(&results);
+        assert_eq!(lines, ["five; mirrors: beware", "five, chunk=64k: and more"]);
+    }
+
+    #[test]
     fn a_rebuild_says_whether_it_was_measured_estimated_or_only_bounded() {
         let day = 86_400.0;
         for (low, high, text) in [
@@ -240,5 +303,12 @@ mod tests {
             ..LayoutFigures::default()
         };
         assert_eq!(beside_load(&low), "19 days\n(low priority)");
+        let sampled = LayoutFigures {
+            rebuild_loaded_s: Some(19.0 * day),
+            rebuild_loaded_error_s: Some(2.0 * day),
+            load_mb_s: Some(829.6),
+            ..LayoutFigures::default()
+        };
+        assert_eq!(beside_load(&sampled), "19 days\n± 2 days\n(load: 830 MB/s)");
     }
 }

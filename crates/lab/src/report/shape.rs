@@ -81,9 +81,11 @@ impl Factor {
 
     /// The level in words, with the factor's name unless the level speaks for itself.
     pub fn level_label(&self, level: usize) -> String {
-        match self.numbers.is_some() {
-            true => format!("{} {}", factor_label(&self.name), self.levels[level]),
-            false => self.levels[level].clone(),
+        let text = &self.levels[level];
+        // Neither a number nor yes and no says what it is of.
+        match self.numbers.is_some() || ["true", "false"].contains(&text.as_str()) {
+            true => format!("{} {text}", factor_label(&self.name)),
+            false => text.clone(),
         }
     }
 }

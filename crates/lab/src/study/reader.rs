@@ -51,8 +51,22 @@ impl Reader {
 
     /// The value of a key, whatever it is.
     pub(crate) fn take(&mut self, key: &'static str) -> Option<Value> {
-        self.asked.push(key);
+        self.knows(&[key]);
         self.table.remove(key)
+    }
+
+    /// Keys that may stand here, be they read here or by someone before.
+    pub(crate) fn knows(&mut self, keys: &[&'static str]) {
+        for key in keys {
+            if !self.asked.contains(key) {
+                self.asked.push(key);
+            }
+        }
+    }
+
+    /// Whether a key that is not read yet is there.
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.table.contains_key(key)
     }
 
     /// All that is not read yet; nothing is left.

@@ -20,7 +20,9 @@ use std::time::Duration;
 use stdx::ByteCount;
 use toml::{Table, Value};
 
+mod rate;
 mod slob;
+pub use rate::Rate;
 pub use slob::Slob;
 
 /// The most outstanding I/Os or processes of one workload: more than any queue of a disk or of NVMe
@@ -52,6 +54,8 @@ pub struct Workload {
     pub kind: Kind,
     /// How much of the volume it touches.
     pub working_set: WorkingSet,
+    /// At which rate it asks; none where as fast as it is answered.
+    pub rate: Option<Rate>,
 }
 
 /// What a workload does.
@@ -406,6 +410,7 @@ impl Workload {
         };
         if !matches!(self.kind, Kind::Operation(_)) {
             parameters.push(("working_set", self.working_set.text()));
+            parameters.extend(self.rate.map(Rate::parameter));
         }
         parameters.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
     }
@@ -427,6 +432,21 @@ impl Workload {
         self.parameters().into_iter().find(|(key, _)| *key == name).map(|(_, value)| value)
     }
 
+    /// The I/Os a second that it asks for, where it is told a rate.
+    pub fn ios_asked(&self) -> Option<f64> {
+        let block = match &self.kind {
+            Kind::Stream(stream) => stream.block_size,
+            Kind::Random(random) => random.block_size,
+            _ => return None,
+        };
+        self.rate.map(|rate| rate.ios_a_second(block))
+    }
+
+    /// The time from one I/O to the next, where it is told a rate.
+    pub fn interval(&self) -> Option<Duration> {
+        self.ios_asked().map(|ios| Duration::from_secs_f64(1.0 / ios))
+    }
+
     /// Reads the parameters of a workload of this kind, none of which is a list. `loads` are the
     /// workloads that an operation may have as its load.
     pub(crate) fn read(
@@ -438,17 +458,19 @@ impl Workload {
         if let Some(kind) = ToolKind::named(kind) {
             let settings = reader.take_rest();
             let kind = Kind::Tool(Tool { kind, settings });
-            return Ok(Workload { name: name.to_owned(), kind, working_set: WorkingSet::Whole });
+            let (name, working_set) = (name.to_owned(), WorkingSet::Whole);
+            return Ok(Workload { name, kind, working_set, rate: None });
         }
         let is_operation = OPERATIONS.contains(&kind);
-        if is_operation && reader.take("working_set").is_some() {
+        if is_operation && reader.has("working_set") {
             return Err(reader.contradiction(
                 "working_set",
                 "it is an operation on whole members, and has a working_set",
                 "leave that out; `sampled` shortens an operation",
             ));
         }
-        let working_set = WorkingSet::read(&mut reader)?;
+        let working_set =
+            if is_operation { WorkingSet::Whole } else { WorkingSet::read(&mut reader)? };
         let operation = |kind, reader: &mut Reader| Operation::read(kind, reader, loads);
         let kind = match kind {
             "stream" => Kind::Stream(Stream::read(&mut reader)?),
@@ -481,8 +503,13 @@ impl Workload {
             }
             other => unreachable!("the kind '{other}' was checked against KINDS"),
         };
+        let rate = match kind {
+            Kind::Stream(_) | Kind::Random(_) => Rate::read(&mut reader)?,
+            _ => None,
+        };
+        reader.knows(&["only", "except"]);
         reader.finish()?;
-        Ok(Workload { name: name.to_owned(), kind, working_set })
+        Ok(Workload { name: name.to_owned(), kind, working_set, rate })
     }
 }
 

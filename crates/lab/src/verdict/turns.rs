@@ -7,14 +7,15 @@
 //! everywhere (RAID 0) hides what becomes of the others.
 //!
 //! Two settings together are told where neither alone turns that pair, the strongest first, and few of them; of what is not
-//! sure only a change at the top.
+//! sure only a change at the top. A pair that stands the other way round at one of the two alone as well, without being told
+//! there, is that one's: it is told there, as not sure.
 
 use super::score::{Asked, Score, scores};
 use crate::claims::Measured;
-use crate::metrics::{Better, SHOWN_RATIO_MIN, UNSURE_RATIO, figures};
+use crate::metrics::{Better, SHOWN_RATIO_MIN, UNSURE_RATIO, figures, percent_less};
 use crate::stats;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Pairs that are named at one setting beside its best level.
 const PAIRS_NAMED_MAX: usize = 2;
@@ -42,6 +43,19 @@ struct At {
     /// The level that does best here.
     best: String,
     turned: Vec<Turned>,
+    /// Pairs that stand the other way round, and neither the test nor each repeat says so.
+    leaning: Vec<Turned>,
+}
+
+impl At {
+    /// Takes over a pair that two settings, this one and another, tell of: if it leans here, it is this one's.
+    fn takes(&mut self, pair: &Turned) -> bool {
+        let is_it = |its: &Turned| its.over == pair.over && its.under == pair.under;
+        if let Some(place) = self.leaning.iter().position(is_it) {
+            self.turned.push(self.leaning.remove(place));
+        }
+        self.turned.iter().any(is_it)
+    }
 }
 
 /// The sentences: one a key, then one for two keys together. `overall` is ranked.
@@ -52,21 +66,23 @@ pub(super) fn sentences(
 ) -> Vec<String> {
     let Some(first) = overall.first() else { return Vec::new() };
     let keys = keys(asked, chosen);
-    let mut sentences = Vec::new();
-    let mut known: Vec<At> = Vec::new();
-    for (key, values) in &keys {
+    let alone = |(key, values): &(String, Vec<String>)| {
         let settings = values.iter().map(|value| vec![(key.clone(), value.clone())]);
-        let found = among(asked, chosen, overall, settings.collect());
-        let texts: Vec<String> = found
-            .iter()
+        (key.clone(), among(asked, chosen, overall, settings.collect()))
+    };
+    let mut known: Vec<(String, Vec<At>)> = keys.iter().map(alone).collect();
+    let together = together(asked, chosen, overall, &keys, &mut known);
+    let mut sentences = Vec::new();
+    for (key, found) in &known {
+        let told = found.iter().filter(|at| !at.turned.is_empty());
+        let texts: Vec<String> = told
             .map(|at| format!("at {} {}", at.setting[0].1, text(at, &first.level, asked.better)))
             .collect();
         if !texts.is_empty() {
             sentences.push(format!("The order turns with {key}: {}.", texts.join("; ")));
         }
-        known.extend(found);
     }
-    sentences.extend(together(asked, chosen, overall, &keys, &known));
+    sentences.extend(together);
     sentences
 }
 
@@ -86,7 +102,7 @@ fn keys(asked: &Asked<'_>, chosen: &[&Measured<'_>]) -> Vec<(String, Vec<String>
     keys.into_iter().filter(|(_, values)| values.len() > 1).collect()
 }
 
-/// The settings, of one kind, at which pairs turn.
+/// The settings, of one kind, each with the pairs that turn there.
 fn among(
     asked: &Asked<'_>,
     chosen: &[&Measured<'_>],
@@ -95,7 +111,7 @@ fn among(
 ) -> Vec<At> {
     let mut found: Vec<At> = Vec::new();
     // Of all pairs of all settings: how likely chance is, and whether each repeat says so.
-    let (mut chances, mut always): (Vec<f64>, Vec<bool>) = Default::default();
+    let (mut chances, mut seen): (Vec<f64>, Vec<(bool, bool)>) = Default::default();
     for setting in settings {
         let has = |measured: &Measured<'_>| {
             setting.iter().all(|(key, value)| match key.as_str() {
@@ -126,24 +142,28 @@ fn among(
                     is_sure: false,
                 });
                 chances.push(if is_turned { test.p } else { 1.0 });
-                always.push(is_turned && over.beats_always(under, asked.better));
+                seen.push((is_turned && over.beats_always(under, asked.better), is_turned));
             }
         }
-        found.push(At { setting, best, turned });
+        found.push(At { setting, best, turned, leaning: Vec::new() });
     }
-    let mut told = stats::holm(&chances).into_iter().zip(always);
+    let told = stats::holm(&chances).into_iter().zip(seen);
+    let mut told = told.map(|(p, (always, is_turned))| (p, always, is_turned));
     for at in &mut found {
-        // In the order in which they were found, one of `told` each.
-        at.turned.retain_mut(|pair| {
-            let Some((p, always)) = told.next() else { return false };
+        // In the order in which they were found, one of `told` each; the chance of one that stands as over all is 1.
+        for mut pair in std::mem::take(&mut at.turned) {
+            let Some((p, always, is_turned)) = told.next() else { continue };
             pair.is_sure = p < 1.0 - asked.study.confidence;
-            pair.is_sure || always && pair.ratio >= UNSURE_RATIO
-        });
+            if pair.is_sure || always && pair.ratio >= UNSURE_RATIO {
+                at.turned.push(pair);
+            } else if is_turned {
+                at.leaning.push(pair);
+            }
+        }
         at.turned.sort_by(|one, other| {
             other.is_sure.cmp(&one.is_sure).then(other.ratio.total_cmp(&one.ratio))
         });
     }
-    found.retain(|at| !at.turned.is_empty());
     found
 }
 
@@ -153,7 +173,7 @@ fn together(
     chosen: &[&Measured<'_>],
     overall: &[Score],
     keys: &[(String, Vec<String>)],
-    known: &[At],
+    known: &mut [(String, Vec<At>)],
 ) -> Option<String> {
     let best = &overall.first()?.level;
     let mut found: Vec<At> = Vec::new();
@@ -168,17 +188,12 @@ fn together(
         }
     }
     for at in &mut found {
-        let alone: BTreeSet<(&str, &str)> = known
-            .iter()
-            .filter(|one| one.setting.iter().all(|part| at.setting.contains(part)))
-            .flat_map(|one| &one.turned)
-            .map(|pair| (pair.over.as_str(), pair.under.as_str()))
-            .collect();
         let is_best = |pair: &Turned| pair.over == at.best && pair.under == *best;
-        at.turned.retain(|pair| {
-            !alone.contains(&(pair.over.as_str(), pair.under.as_str()))
-                && (pair.is_sure || is_best(pair))
-        });
+        at.turned.retain(|pair| pair.is_sure || is_best(pair));
+        let ones = known.iter_mut().flat_map(|(_, ones)| ones);
+        for one in ones.filter(|one| one.setting.iter().all(|part| at.setting.contains(part))) {
+            at.turned.retain(|pair| !one.takes(pair));
+        }
     }
     found.retain(|at| !at.turned.is_empty());
     // What is sure first, then what is strongest.
@@ -209,15 +224,18 @@ fn together(
 fn text(at: &At, best: &str, better: Better) -> String {
     let by = |pair: &Turned| {
         let unsure = if pair.is_sure { "" } else { ", not sure" };
-        let less = if better == Better::Lower { " less" } else { "" };
-        (figures(pair.ratio), less, unsure)
+        let ratio = match better {
+            Better::Higher => format!("{} ×", figures(pair.ratio)),
+            Better::Lower => format!("{} % less", percent_less(pair.ratio)),
+        };
+        (ratio, unsure)
     };
+    let than = if better == Better::Lower { " than" } else { "" };
     let winner = at.turned.iter().find(|pair| pair.over == at.best && pair.under == best);
     let mut parts = Vec::new();
     if let Some(pair) = winner {
-        let (ratio, less, unsure) = by(pair);
-        let than = if less.is_empty() { " " } else { " less than " };
-        parts.push(format!("{} does best, {ratio} ×{than}{best}{unsure}", pair.over));
+        let (ratio, unsure) = by(pair);
+        parts.push(format!("{} does best, {ratio}{than} {best}{unsure}", pair.over));
     }
     let others: Vec<&Turned> = at
         .turned
@@ -225,8 +243,8 @@ fn text(at: &At, best: &str, better: Better) -> String {
         .filter(|pair| winner.is_none_or(|winner| pair.over != winner.over))
         .collect();
     parts.extend(others.iter().take(PAIRS_NAMED_MAX).map(|pair| {
-        let (ratio, less, unsure) = by(pair);
-        format!("{} comes before {} ({ratio} ×{less}{unsure})", pair.over, pair.under)
+        let (ratio, unsure) = by(pair);
+        format!("{} comes before {} ({ratio}{unsure})", pair.over, pair.under)
     }));
     match others.len().saturating_sub(PAIRS_NAMED_MAX) {
         0 => {}

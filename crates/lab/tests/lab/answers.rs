@@ -187,7 +187,7 @@ fn where_less_is_better_the_least_wins() {
                  of = { workload = 'rebuild' }";
     assert_eq!(
         verdict(rules, &array(0.0), &[]),
-        "For a rebuild, raid10-4 does best: 2 h 9 min, 2.00 × less than raid5-6, which comes next."
+        "For a rebuild, raid10-4 does best: 2 h 9 min, 50.0 % less than raid5-6, which comes next."
     );
 }
 

@@ -322,7 +322,7 @@ fn a_wrong_option_is_refused_by_its_own_text() {
         (
             "workload.random.depth=3",
             "--set workload.random.depth=3: unknown key 'depth' in workload 'random'; there are: \
-             working_set, read_share, block_size, queue_depth, align",
+             working_set, read_share, block_size, queue_depth, align, rate, rate_iops, only, except",
         ),
         (
             "machine=3",

@@ -80,6 +80,25 @@ fn an_order_that_turns_where_two_settings_meet_is_told_with_both() {
     assert!(!steady.verdict.contains("turn"), "{}", steady.verdict);
 }
 
+/// At depth 1 it turns, surely for writes; reads scatter too much for the depth alone to be told. It is the depth all the same.
+#[test]
+fn what_one_setting_turns_is_not_put_down_to_two() {
+    let results = measured(&[], |layout, depth, reads, repeat| {
+        let scatter = if reads { [0.8, 1.0, 1.3][repeat as usize % 3] } else { 1.0 };
+        match (layout, depth) {
+            ("raid0-8", _) => 5000.0,
+            ("raid10-8", 1) => 118.0 * scatter,
+            ("raid10-8", _) => 300.0,
+            (_, 1) => 100.0 * scatter,
+            _ => 2000.0,
+        }
+    });
+    let text = &results.verdict;
+    let told = "The order turns with queue_depth: at 1 raid10-8 comes before raid5-8 (1.1";
+    assert!(text.contains(told) && text.contains("not sure"), "{text}");
+    assert!(!text.contains("Two settings"), "{text}");
+}
+
 #[test]
 fn what_turns_in_each_of_too_few_repeats_is_told_and_marked() {
     let results = measured(&["repeats=2"], |layout, depth, _, repeat| {

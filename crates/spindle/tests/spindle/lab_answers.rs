@@ -81,7 +81,7 @@ fn a_rebuild_beside_load_that_is_worked_out_is_as_long_as_one_that_is_measured()
                 low * 0.99 <= truth && truth <= high * 1.03,
                 "{name}: {truth} in {low} to {high}"
             );
-            assert_eq!(high > 1.5 * low, saturated, "{name}, {size} × {depth}: {low} to {high}");
+            assert_eq!(high > 1.75 * low, saturated, "{name}, {size} × {depth}: {low} to {high}");
             assert!(theirs["rebuild_loaded_low_s"].is_null(), "what is measured is no estimate");
             // What may happen meanwhile follows the time.
             let risk = seconds(ours, "second_loss") / seconds(theirs, "second_loss");
@@ -198,6 +198,110 @@ fn a_rebuild_beside_streams_at_the_disks_limit_is_bounded_below_and_says_so() {
         "{five}"
     );
     assert!(text.contains("≥ 13 days"), "{text}");
+}
+
+/// What pauses, streams, or is answered by a disk's cache has no upper end, be the disks busy or not; and the rebuild that is measured
+/// beside it takes no less than the lower one.
+#[test]
+fn a_rebuild_beside_what_does_not_tell_how_long_it_waits_is_bounded_below_alone() {
+    let loads = [
+        "kind = \"stream\"\nblock_size = \"64k\"\nqueue_depth = 1\n",
+        "kind = \"stream\"\nop = \"write\"\n",
+        "kind = \"random\"\nread_share = 0\nblock_size = \"16k\"\nqueue_depth = 2\n",
+        "kind = \"slob\"\nreaders = 2\nprocessor_time = \"40ms\"\n",
+    ];
+    for load in some(loads, 2) {
+        let load = format!("[[workload]]\nname = \"load\"\n{load}");
+        let rebuild = "[[workload]]\nname = \"rebuild\"\nkind = \"rebuild\"\nload = \"load\"\n\
+             sampled = { strata = 2, per_stratum = 2, sample = \"8m\" }\n";
+        let run = |rest: &str| {
+            let dir = study(rest);
+            let mirrors = ["--set", "factor.layout=raid10-8", "--format", "json"];
+            let run = [&["lab", "run", "s.toml"][..], &mirrors].concat();
+            layout(&json(&printed(dir.path(), &run)), "raid10-8").clone()
+        };
+        let (bounded, measured) = (run(&load), run(&format!("{load}{rebuild}")));
+        let seconds = |layout: &Value, key: &str| layout[key].as_f64().expect(key);
+        assert!(bounded["rebuild_loaded_high_s"].is_null(), "{load}: {bounded}");
+        let (bound, took) =
+            (seconds(&bounded, "rebuild_loaded_low_s"), seconds(&measured, "rebuild_loaded_s"));
+        assert!(bound <= 1.02 * took, "{load}: {bound} for {took}");
+        // What the load got meanwhile stands beside it.
+        assert!(seconds(&measured, "load_mb_s") > 0.0, "{measured}");
+    }
+}
+
+/// All layouts are asked alike by a load of a given rate, beside a rebuild as well; one that can't be reached is said to be that.
+#[test]
+fn a_load_of_a_given_rate_keeps_to_it_beside_a_rebuild_and_says_where_it_did_not() {
+    let load = |rate: u32, depth: u32| {
+        format!(
+            "[[workload]]\nname = \"load\"\nkind = \"random\"\nrate_iops = {rate}\nqueue_depth = {depth}\n"
+        )
+    };
+    let rebuild = "[[workload]]\nname = \"rebuild\"\nkind = \"rebuild\"\nload = \"load\"\n\
+         sampled = { strata = 2, per_stratum = 2, sample = \"64m\" }\n";
+    let run = |rest: &str| {
+        let dir = study(rest);
+        json(&printed(dir.path(), &["lab", "run", "s.toml", "--format", "json"]))
+    };
+    let mean = |cell: &Value, metric: &str| cell["metrics"][metric]["mean"].as_f64().expect(metric);
+    for (results, metric) in
+        [(run(&load(100, 4)), "iops"), (run(&format!("{}{rebuild}", load(100, 16))), "load_iops")]
+    {
+        for cell in results["cells"].as_array().expect("cells") {
+            let rate = mean(cell, metric);
+            assert!((95.0..101.0).contains(&rate), "{}: {rate}", cell["id"]);
+            assert!(!cell["warnings"].to_string().contains("did not reach its rate"), "{cell}");
+        }
+    }
+    // Beside so light a load the rebuild has the disks most of the time, and the bound says no more than that.
+    let (bounded, measured) = (run(&load(10, 4)), run(&format!("{}{rebuild}", load(10, 4))));
+    let seconds =
+        |results: &Value, key: &str| layout(results, "raid10-8")[key].as_f64().expect(key);
+    let took = seconds(&measured, "rebuild_loaded_s");
+    assert!(
+        seconds(&bounded, "rebuild_loaded_low_s") <= 1.02 * took && took < 13.0 * 86_400.0,
+        "{took}"
+    );
+    // Streams have a rate of bytes; a disk makes some 80 random reads of one after another.
+    let streams =
+        run("[[workload]]\nname = \"s\"\nkind = \"stream\"\nstreams = 2\nrate = \"20m\"\n");
+    for cell in streams["cells"].as_array().expect("cells") {
+        let rate = mean(cell, "throughput_mb_s") / 1.048_576;
+        assert!((19.0..20.2).contains(&rate), "{}: {rate}", cell["id"]);
+    }
+    let slow = run("[[workload]]\nname = \"s\"\nkind = \"random\"\nrate_iops = 1000\n");
+    assert!(slow["cells"].to_string().contains("'s' did not reach its rate: "), "{slow}");
+    let dir =
+        study("[[workload]]\nname = \"s\"\nkind = \"random\"\nrate_iops = 10\nrate = \"1m\"\n");
+    assert!(refused(dir.path(), &["lab", "run", "s.toml"]).contains("leave out one of them"));
+}
+
+/// A tool on files may pause, and be a stream while it does not.
+#[test]
+fn a_rebuild_beside_a_tool_is_bounded_below_alone() {
+    let text =
+        LAYOUTS.replace("disks = 9\n", "disks = 9\nfilesystem = \"xfs\"\npage_cache = \"64m\"\n");
+    let dir = tempfile::tempdir().expect("a folder");
+    let bonnie = "[[workload]]\nname = \"bonnie\"\nkind = \"bonnie\"\nsize = \"128m\"\nfiles = 1\nbytes = 0\n\
+                  [verdict]\nby = \"layout\"\n";
+    std::fs::write(dir.path().join("s.toml"), format!("{text}{bonnie}")).expect("written");
+    let text = printed(dir.path(), &["lab", "run", "s.toml"]);
+    let results = written(dir.path(), "spindle-results/s");
+    let five = layout(&results, "raid5-8");
+    assert!(
+        five["rebuild_loaded_high_s"].is_null() && five["rebuild_loaded_low_s"].is_number(),
+        "{five}"
+    );
+    assert!(text.contains("≥") && !text.contains("≈ 13"), "{text}");
+    // Its phases stand in the terminal, and the verdict says where the order turns between them.
+    for phase in ["output block", "rewrite", "input block", "random seeks", "sequential create"] {
+        assert!(text.contains(phase), "{phase}: {text}");
+    }
+    let verdict = results["verdict"].as_str().expect("words");
+    assert!(verdict.contains("phase") && verdict.contains("over their time together"), "{verdict}");
+    assert!(text.contains("page cache has its own") && !text.contains("direct reads"), "{text}");
 }
 
 #[test]

@@ -171,6 +171,35 @@ fn long_writes_one_at_a_time_that_wait_for_parts_of_stripes_are_named() {
     assert_eq!(found, [""; 0], "parts that wait for one another: {shown}");
 }
 
+/// RAID 60 whose outer chunk is half of an inner stripe: writes of a whole inner stripe are halves on both sets, and the
+/// advice is one that helps. By default the outer chunk is the stripe.
+#[test]
+fn a_set_of_sets_that_deals_out_parts_of_stripes_is_told_to_deal_out_whole_ones() {
+    let start = CLEAN.find("[layouts.set]").expect("a layout");
+    let machine = CLEAN[..start].replace("disks = 3", "disks = 8");
+    let study = |chunk: &str, of: &str, depth: u32| {
+        format!(
+            "{machine}[layouts.set]\nlevel = \"raid0\"\nsets = 2\n{chunk}\nof = {{ level = \"{of}\", disks = 4 }}\n\
+             [[factor]]\nname = \"layout\"\nlevels = [\"set\"]\n[[workload]]\nname = \"write\"\nkind = \"stream\"\n\
+             op = \"write\"\nblock_size = \"128k\"\nqueue_depth = {depth}\n"
+        )
+    };
+    let (found, shown) = run(&study("chunk = \"64k\"", "raid6", 1), &[]);
+    assert!(found.iter().any(|id| id == "partial-stripes"), "{found:?}: {shown}");
+    assert!(shown.contains("chunk = a multiple of 128 KiB"), "{shown}");
+    for (chunk, depth) in [("chunk = \"128k\"", 1), ("", 1), ("chunk = \"64k\"", 4)] {
+        let (found, shown) = run(&study(chunk, "raid6", depth), &[]);
+        assert!(!found.iter().any(|id| id == "partial-stripes"), "{chunk}, {depth}: {shown}");
+    }
+    // Few reads, but all that is under way waits for each; and the depth that is named is enough.
+    let study = study("chunk = \"512k\"", "raid5", 4);
+    let (found, shown) = run(&study, &[]);
+    assert!(found.iter().any(|id| id == "partial-stripes"), "{found:?}: {shown}");
+    assert!(shown.contains("queue_depth = 16 and more"), "{shown}");
+    let (found, shown) = run(&study, &["workload.write.queue_depth=16"]);
+    assert!(!found.iter().any(|id| id == "partial-stripes"), "{shown}");
+}
+
 /// What a file system does here depends on where the tests run; that its pages are in memory does not.
 #[test]
 fn buffered_files_smaller_than_memory_are_named() {

@@ -5,7 +5,7 @@
 
 use crate::layout::{CHUNK_DEFAULT, Layout, Level};
 use crate::machine::{Flush, SimulatedMachine};
-use lab::pitfalls::{FlushFacts, Grid, Link, LinkSpan, Partition, Surroundings};
+use lab::pitfalls::{FlushFacts, Grid, Link, LinkSpan, Partition, Stripe, Surroundings};
 use rt::Geometry;
 use sim::Profile;
 use stdx::ByteCount;
@@ -51,34 +51,43 @@ fn partition(layout: &Layout, disk: Geometry) -> Option<Partition> {
     let seen = if layout.host_sees_members() { layout.of.as_deref() } else { Some(layout) };
     for set in std::iter::successors(seen, |set| set.of.as_deref()) {
         let chunk = set.chunk.unwrap_or(CHUNK_DEFAULT);
-        let parity = match set.level {
-            Level::Raid0 | Level::Raid10 => 0,
-            Level::Raid4 | Level::Raid5 => 1,
-            Level::Raid6 => 2,
-            // Nothing is divided, or by units of the disk group's own.
-            Level::Disk | Level::Linear | Level::Raid1 | Level::Asm => continue,
-        };
+        // Nothing is divided, or by units of the disk group's own.
+        if matches!(set.level, Level::Disk | Level::Linear | Level::Raid1 | Level::Asm) {
+            continue;
+        }
         grids.push((Grid::Chunk, chunk));
-        let data = u64::from(set.members().saturating_sub(parity));
-        if parity > 0 && data > 1 {
-            grids.push((Grid::Stripe, chunk * data));
+        if let Some(stripe) = set.stripe_with_parity() {
+            grids.push((Grid::Stripe, stripe));
         }
     }
     Some(Partition { name: "the partition".to_owned(), start, origin: ByteCount::ZERO, grids })
 }
 
-/// What the set with parity that is nearest to the disks takes as a whole; none where there is no parity.
-pub fn stripe(layout: &Layout) -> Option<ByteCount> {
+/// The stripes of the sets with parity that are nearest to the disks; none where there is no parity.
+pub fn stripe(layout: &Layout) -> Option<Stripe> {
     let sets: Vec<&Layout> = std::iter::successors(Some(layout), |set| set.of.as_deref()).collect();
-    sets.into_iter().rev().find_map(|set| {
-        let parity = match set.level {
-            Level::Raid4 | Level::Raid5 => 1,
-            Level::Raid6 => 2,
-            _ => return None,
-        };
-        let data = u64::from(set.members().saturating_sub(parity));
-        (data > 1).then(|| set.chunk.unwrap_or(CHUNK_DEFAULT) * data)
-    })
+    let of_one = |set: &Layout| set.stripe_with_parity();
+    let (depth, of_set) =
+        sets.iter().enumerate().rev().find_map(|(depth, set)| Some((depth, of_one(set)?)))?;
+    let (mut of_volume, mut round) = (of_set, of_set);
+    for set in sets[..depth].iter().rev().filter(|set| set.level == Level::Raid0) {
+        let (chunk, members) = (set.chunk.unwrap_or(CHUNK_DEFAULT), u64::from(set.members()));
+        round = round.max(chunk) * members;
+        // Where it deals out no multiple of stripes, all its members are filled in turn.
+        if !chunk.is_multiple_of(of_volume) {
+            of_volume = common_multiple(chunk, of_volume) * members;
+        }
+    }
+    Some(Stripe { of_set, of_volume, round })
+}
+
+/// The least one.
+fn common_multiple(one: ByteCount, other: ByteCount) -> ByteCount {
+    let (mut a, mut b) = (one.bytes(), other.bytes());
+    while b > 0 {
+        (a, b) = (b, a % b);
+    }
+    one * (other.bytes() / a.max(1))
 }
 
 /// What the link can carry, as far as the layout uses its channels.
@@ -140,6 +149,26 @@ mod tests {
         let [partition] = &facts_of("", luns, true).partitions[..] else { panic!("one") };
         let chunks: Vec<_> = partition.grids.iter().filter(|(g, _)| *g == Grid::Chunk).collect();
         assert_eq!(chunks, [&(Grid::Chunk, ByteCount::kib(64))], "the host's own set is above it");
+    }
+
+    /// Two sets of RAID 6 of four have stripes of 128 KiB: dealt out by 64 KiB, a write of 128 KiB is half a stripe on each.
+    #[test]
+    fn a_set_of_sets_that_deals_out_parts_of_stripes_takes_more_for_whole_ones() {
+        let of = |text: &str| {
+            let Stripe { of_set, of_volume, round } = stripe(&layout(text))?;
+            Some([of_set, of_volume, round].map(|size| size.bytes() >> 10))
+        };
+        let sets =
+            |chunk: &str, of: &str| format!("level = 'raid0'\nsets = 2\n{chunk}\nof = {{ {of} }}");
+        let six = "level = 'raid6', disks = 4";
+        assert_eq!(of(&sets("chunk = '64k'", six)), Some([128, 256, 256]));
+        assert_eq!(of(&sets("chunk = '384k'", six)), Some([128, 128, 768]));
+        assert_eq!(of(&sets("", six)), Some([128, 128, 256]), "the default is the inner stripe");
+        // 192 KiB of 512: three chunks are eight stripes.
+        let five = "level = 'raid5', disks = 4";
+        assert_eq!(of(&sets("chunk = '512k'", five)), Some([192, 3072, 1024]));
+        assert_eq!(of("level = 'raid5'\ndisks = 8"), Some([448, 448, 448]));
+        assert_eq!(of(&sets("", "level = 'raid1', disks = 2")), None);
     }
 
     #[test]

@@ -35,7 +35,7 @@ fn a_parameter_of_another_kind_is_refused_by_name() {
             "stream",
             "read_share = 0.5",
             "unknown key 'read_share' in workload 'stream'; there are: working_set, op, streams, \
-             block_size, queue_depth",
+             block_size, queue_depth, rate, rate_iops, only, except",
         ),
         (
             "random",
