@@ -44,6 +44,7 @@ mod served_pools;
 mod served_sets;
 #[path = "support/serving.rs"]
 mod serving;
+mod spelled_names;
 mod suspended_pools;
 mod volumes;
 mod zfs_accounting;
