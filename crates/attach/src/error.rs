@@ -367,8 +367,8 @@ pub enum Error {
     MountNotEmpty { directory: PathBuf },
     #[error("cannot unmount '{}': pool or dataset is busy", .directory.display())]
     MountBusy { directory: PathBuf },
-    #[error("cannot unmount '{dataset}': pool or dataset is busy")]
-    DatasetBusy { dataset: String },
+    #[error("cannot unmount '{dataset}': pool or dataset is busy{}", by.map_or(String::new(), |by| format!(": process {by} has its working directory there")))]
+    DatasetBusy { dataset: String, by: Option<u32> },
     #[error("{dataset}: {why}")]
     NotToMount { dataset: String, why: &'static str },
 
