@@ -38,6 +38,7 @@ mod pool_devices;
 #[path = "support/pools.rs"]
 mod pools;
 mod same_storage;
+mod scan_states;
 mod serve;
 mod serve_hostile;
 mod served_pools;
