@@ -108,6 +108,10 @@ pub enum Error {
     // What a running set is asked for.
     #[error("{}: it is no working device of the set", .path.display())]
     NotWorking { path: PathBuf },
+    #[error("{}: it has failed already", .path.display())]
+    FailedAlready { path: PathBuf },
+    #[error("{}: there is no such file or device, and the set has none of that name", .path.display())]
+    NoMember { path: PathBuf },
     #[error("{}: it is a device of the set already", .path.display())]
     AlreadyOfSet { path: PathBuf },
     #[error("{}: it was the set's journal: stop the server to make it one anew", .path.display())]
@@ -127,7 +131,7 @@ pub enum Error {
         clients_are(*.clients)
     )]
     Busy { set: String, clients: usize },
-    #[error("{0}")]
+    #[error("its server ended, but could not close it as clean: {0}")]
     NotStopped(String),
     #[error("{set}: its server ended")]
     ServerEnded { set: String },
@@ -367,8 +371,8 @@ pub enum Error {
     MountNotEmpty { directory: PathBuf },
     #[error("cannot unmount '{}': pool or dataset is busy", .directory.display())]
     MountBusy { directory: PathBuf },
-    #[error("cannot unmount '{dataset}': pool or dataset is busy")]
-    DatasetBusy { dataset: String },
+    #[error("cannot unmount '{dataset}': pool or dataset is busy{}", by.map_or(String::new(), |by| format!(": process {by} has its working directory there")))]
+    DatasetBusy { dataset: String, by: Option<u32> },
     #[error("{dataset}: {why}")]
     NotToMount { dataset: String, why: &'static str },
 
@@ -469,6 +473,8 @@ impl Error {
             | Error::NoSet { .. }
             | Error::Several { .. }
             | Error::NotWorking { .. }
+            | Error::FailedAlready { .. }
+            | Error::NoMember { .. }
             | Error::AlreadyOfSet { .. }
             | Error::WasJournal { .. }
             | Error::NotOfSet { .. }
@@ -480,6 +486,7 @@ impl Error {
             | Error::MoreThanOne
             | Error::NoLine
             | Error::NoVolume { .. }
+            | Error::NoLogical { .. }
             | Error::ByForce { .. }
             | Error::ForcedIsRead { .. }
             | Error::NoPartition { .. }

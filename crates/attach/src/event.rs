@@ -113,13 +113,14 @@ pub enum Event {
         slot: usize,
         events: u64,
         of: u64,
+        writes: bool,
     },
     LeftOut {
         device: String,
         why: Why,
     },
     WentOn {
-        device: String,
+        devices: Vec<String>,
         member: String,
         behind: u64,
     },
@@ -381,8 +382,14 @@ impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Event::PassedOver { error } => write!(f, "passed over: {error}"),
-            Event::TakenBack { device, slot, events, of } => {
+            Event::TakenBack { device, slot, events, of, writes: true } => {
                 write!(f, "forcing event count in {device}({slot}) from {events} upto {of}")
+            }
+            Event::TakenBack { device, slot, events, of, writes: false } => {
+                write!(
+                    f,
+                    "counting {device}({slot}) in, which has {events} of {of} events; nothing is written"
+                )
             }
             Event::LeftOut { device, why } => {
                 write!(f, "left out: {device}: ")?;
@@ -398,9 +405,12 @@ impl fmt::Display for Event {
                     ),
                 }
             }
-            Event::WentOn { device, member, behind } => write!(
+            Event::WentOn { devices, member, behind } => write!(
                 f,
-                "left out: {device} went on without {member}, and they differ since; {member} counts {behind} events more: to open the other side, name its devices alone, with -d {device}"
+                "left out: {} went on without {member}, and they differ since; {member} counts {behind} event{} more: to open the other side, name its devices alone, with -d {}",
+                devices.join(", "),
+                if *behind == 1 { "" } else { "s" },
+                devices.join(" -d ")
             ),
             Event::NoJournal => f.write_str(
                 "the journal is not there: what was being written when the set stopped may be half there or lost",

@@ -15,6 +15,9 @@
 use crate::disks::{Array, Disks, Part, Refused, Whole};
 use crate::event::Event;
 use crate::pools::Pools;
+use crate::sets::running::client::picture;
+use crate::sets::running::protocol::Doing;
+use crate::sets::sources::written_elsewhere;
 use ::md::assemble::{Choice, Found, Superblock, level_of};
 use ::md::superblock::{ALL_SECTORS, Role};
 use rt::{DeviceRef, Request};
@@ -79,6 +82,14 @@ pub struct Slot {
     pub behind: Option<u64>,
 }
 
+/// Who has a set open for writing.
+pub enum ServedBy {
+    /// This process.
+    Process(u32),
+    /// One that does not say who it is.
+    Unknown,
+}
+
 /// A set.
 pub struct SetSeen {
     /// What commands call it.
@@ -93,12 +104,18 @@ pub struct SetSeen {
     pub beside: Vec<(String, String)>,
     /// Whether it was not stopped cleanly.
     pub unclean: bool,
+    /// Whether it is resynchronised, or is to be, and per cent of it: since it was made.
+    pub resyncing: Option<u64>,
+    /// Who serves it.
+    pub served: Option<ServedBy>,
     /// Whether it is in the midst of a reshape.
     pub reshaping: bool,
     /// Whether it was put together by force.
     pub by_force: bool,
     /// Whether it was refused, and can be put together by force.
     pub force_helps: bool,
+    /// Devices that went on without those that count, where these are too few and they are enough by themselves.
+    pub alone: Vec<String>,
     /// What it holds; or why it can't be opened.
     pub place: Result<Place, String>,
 }
@@ -286,8 +303,22 @@ impl Seen<'_> {
             level_of(facts.level()).map_or_else(|name| name, |level| level.to_string())
         });
         let is_raid = facts.as_ref().is_some_and(|facts| facts.level() > 0);
-        let unclean =
-            is_raid && facts.as_ref().is_some_and(|one| one.resync_offset() != ALL_SECTORS);
+        let context = self.disks.context();
+        let picture = choice.as_ref().and_then(|choice| picture(context, choice).ok().flatten());
+        let served = match (&picture, &choice) {
+            (Some(picture), _) => {
+                Some(picture.process.map_or(ServedBy::Unknown, ServedBy::Process))
+            }
+            (None, Some(choice)) => written_elsewhere(context, choice).map(|_| ServedBy::Unknown),
+            (None, None) => None,
+        };
+        let under_way = picture.and_then(|picture| picture.under_way);
+        let (unclean, resyncing) = match (&served, under_way) {
+            (_, Some((Doing::Resync, percent))) => (false, Some(percent)),
+            // What its superblocks say is what is under way.
+            (Some(_), _) => (false, None),
+            (None, _) => facts.as_ref().filter(|_| is_raid).map_or((false, None), not_in_sync),
+        };
         let reshaping = facts.as_ref().is_some_and(|facts| facts.reshape().is_some());
         let (slots, beside) = match &choice {
             Some(choice) => (slots(choice), beside(choice)),
@@ -297,6 +328,7 @@ impl Seen<'_> {
             ),
         };
         let force_helps = false;
+        let alone = choice.iter().flat_map(Choice::enough_alone).map(Found::name).collect();
         SetSeen {
             name,
             uuid,
@@ -304,9 +336,12 @@ impl Seen<'_> {
             slots,
             beside,
             unclean,
+            resyncing,
+            served,
             reshaping,
             by_force,
             force_helps,
+            alone,
             place,
         }
     }
@@ -415,6 +450,19 @@ fn slots(choice: &Choice) -> Vec<Slot> {
     (0..choice.slots.len()).map(slot).collect()
 }
 
+/// Whether it was not stopped cleanly; or is to be resynchronised otherwise, and per cent of what was. Whoever stops a set cleanly puts
+/// down how far that is; one that nobody has started since it was made counts no events.
+fn not_in_sync(facts: &Superblock) -> (bool, Option<u64>) {
+    match facts.resync_offset() {
+        ALL_SECTORS => (false, None),
+        0 if facts.events() > 0 => (true, None),
+        done => {
+            let percent = u128::from(done) * 100 / u128::from(facts.size().max(1));
+            (false, Some(percent.min(100) as u64))
+        }
+    }
+}
+
 fn beside(choice: &Choice) -> Vec<(String, String)> {
     let spares = choice.spares.iter().map(|found| (found.name(), "spare".to_owned()));
     let journal = choice.journal.iter().map(|found| (found.name(), "journal".to_owned()));
@@ -424,8 +472,12 @@ fn beside(choice: &Choice) -> Vec<(String, String)> {
         .filter(|(slot, _)| choice.slots.get(*slot).is_some_and(Option::is_some));
     let replacements =
         replacements.map(|(slot, found)| (found.name(), format!("replacement of slot {slot}")));
+    let apart = choice.apart();
     let left = choice.left_out.iter().map(|left| {
         let device = left.found.name();
+        if let Some((_, member)) = apart.iter().find(|(one, _)| std::ptr::eq(*one, left)) {
+            return (device, format!("left out: it went on without {}", member.name()));
+        }
         let text = Event::LeftOut { device: device.clone(), why: left.why }.to_string();
         let why = text.replacen(&format!("{device}: "), "", 1);
         (device, why)

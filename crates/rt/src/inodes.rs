@@ -16,7 +16,8 @@
 //!    renames are refused ([`InodeError::CrossDevice`]).
 //! 3. [`changes`](Inodes::changes) says what may be kept. Where it is [`Changes::Never`], every answer. Else what a
 //!    [`Watcher`] asked for may be kept until the file system tells it of a change: of each that was not made by calls with
-//!    that watcher's own [`MountId`], as soon as it is made. Times of access are never told.
+//!    that watcher's own [`MountId`], as soon as it is made. Times of access are never told; nor are names of a directory that
+//!    [folds](Inodes::folds_names) them: those are to be asked for each time.
 //! 4. Names, targets and values are bytes, without zero bytes (but in values) and in names without `/`. A name that came from
 //!    outside is at most [`name_bytes_max`](Inodes::name_bytes_max) long, or refused; never `.` or `..`.
 //! 5. A [`Cookie`] leads behind an entry, whatever was asked or changed in between: an entry that was there all the
@@ -89,6 +90,12 @@ pub trait Inodes {
     /// How long a name may be. ZFS has 255, or 1023 with `longname`.
     fn name_bytes_max(&self) -> usize {
         1023
+    }
+
+    /// Whether a directory takes several names for one: such that differ by case, or by the form of their letters. A change under
+    /// one changes where the others lead, and nobody is told of those.
+    fn folds_names(&self, _directory: Node) -> bool {
+        false
     }
 
     /// Tells this one of changes from now on. Its own calls bear the number that it is given.

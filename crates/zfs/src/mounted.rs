@@ -37,7 +37,6 @@ mod names;
 mod refusal;
 mod shared;
 mod snapshots;
-mod spelled;
 mod writing;
 
 pub use shared::{MountOptions, Notice, Tell, Writing};
@@ -137,21 +136,9 @@ impl Mounted {
     ) -> Result<Mounted, ZfsError> {
         let name = dataset.name.as_str().into();
         let (served, known, names, open) = Default::default();
-        let (holds, watchers, spelled) = Default::default();
-        let shared = Shared {
-            spa,
-            name,
-            how,
-            tell,
-            served,
-            known,
-            spelled,
-            names,
-            open,
-            writing,
-            holds,
-            watchers,
-        };
+        let (holds, watchers) = Default::default();
+        let shared =
+            Shared { spa, name, how, tell, served, known, names, open, writing, holds, watchers };
         let mounted = Mounted(Rc::new(shared));
         mounted.0.serve(&directory, dataset, Node::ROOT).await?;
         Ok(mounted)
@@ -182,6 +169,10 @@ impl Inodes for Mounted {
             Some(_) => NAME_BYTES_MAX,
             None => 1023,
         }
+    }
+
+    fn folds_names(&self, directory: Node) -> bool {
+        self.0.folds_names(directory)
     }
 
     fn watch(&self, watcher: Rc<dyn Watcher>) -> MountId {

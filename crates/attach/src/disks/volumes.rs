@@ -23,8 +23,10 @@ use super::wanted::Writing;
 use super::whole::Whole;
 use crate::error::Error;
 use crate::paths::absolute;
+use crate::sets::missing;
 use crate::sets::place::lies_on;
 use crate::uri::{Uri, is_uri};
+use ::md::assemble::Choice;
 use host::identity::same;
 use rt::DeviceRef;
 use std::collections::{BTreeMap, BTreeSet};
@@ -463,6 +465,23 @@ impl Disks {
         let mut files = files.filter(|(_, (base, written))| *written && !base.is_closed());
         members.any(|device| lies_on(Path::new(&*device.name()), path))
             || files.any(|(device, _)| is_same_file(device, path))
+    }
+
+    /// Tells who was left out of the sets that a volume lies on.
+    ///
+    /// # Errors
+    /// Several are called so.
+    pub fn tell_left_out(&self, called: &str) -> Result<(), Error> {
+        for at in self.below(called)?.arrays {
+            let array = &self.arrays[at];
+            if let Ok(mut choice) = Choice::of(array.set, array.found().to_vec()) {
+                if array.by_force {
+                    choice.accept_stale();
+                }
+                missing::tell_left_out(self.context().events(), &choice);
+            }
+        }
+        Ok(())
     }
 
     /// Keeps writers off what the volume lies on, for as long as the disks live. Where somebody writes already

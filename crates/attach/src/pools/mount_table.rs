@@ -115,11 +115,23 @@ impl Entry {
         by_force: bool,
     ) -> Result<(), Error> {
         for dataset in datasets {
-            if !comes_true(rt, || mounted.leave(*dataset, by_force)).await {
-                return Err(Error::DatasetBusy { dataset: mounted.name_of(*dataset) });
+            // Files that are open there the mount knows of; of who only stands there it is not told.
+            let directory = self.directory_of(mounted, *dataset).filter(|_| !by_force);
+            let stands = || directory.as_deref().and_then(host::standing_in);
+            let leaves = || stands().is_none() && mounted.leave(*dataset, by_force);
+            if !comes_true(rt, leaves).await {
+                let (dataset, by) = (mounted.name_of(*dataset), stands());
+                return Err(Error::DatasetBusy { dataset, by });
             }
         }
         Ok(())
+    }
+
+    /// Where the root of a dataset below the one at the top is, if that was looked at.
+    fn directory_of(&self, mounted: &Mounted, dataset: u64) -> Option<PathBuf> {
+        let (top, name) = (mounted.name_of(mounted.dataset()), mounted.name_of(dataset));
+        let below = name.strip_prefix(&top)?.strip_prefix('/')?;
+        Some(self.directory.join(below))
     }
 
     /// Has it end, and waits for that.

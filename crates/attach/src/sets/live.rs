@@ -37,7 +37,7 @@ fn open_with(
     options: LiveOptions,
 ) -> Result<LiveArray, Error> {
     if options.force {
-        missing::take_back(context.events(), &mut choice);
+        missing::take_back(context.events(), &mut choice, true);
     }
     missing::tell_left_out(context.events(), &choice);
     // Of the devices that are opened for writing nobody can tell who was left out.

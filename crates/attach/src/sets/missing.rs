@@ -7,12 +7,13 @@ use super::name;
 use crate::error::Error;
 use crate::event::{Event, Events};
 use ::md::assemble::{Accepted, Choice};
+use std::path::Path;
 
-/// Takes back the freshest of the members that failed, where too few are left.
-pub fn take_back(events: &Events, choice: &mut Choice) {
+/// Takes back the freshest of the members that failed, where too few are left; to write that down, or only to look.
+pub fn take_back(events: &Events, choice: &mut Choice, writes: bool) {
     for Accepted { name, slot, events: own, of } in choice.accept_stale() {
         let (device, slot, own, of) = (name.clone(), *slot, *own, *of);
-        events.tell(Event::TakenBack { device, slot, events: own, of });
+        events.tell(Event::TakenBack { device, slot, events: own, of, writes });
     }
 }
 
@@ -30,11 +31,20 @@ pub fn tell_left_out(events: &Events, choice: &Choice) {
 
 /// Tells who went on without those that take part.
 pub fn tell_apart(events: &Events, choice: &Choice) {
-    for (left, member) in choice.apart() {
-        let (device, member) = (left.found.name(), member.name());
-        let behind = choice.facts.events().saturating_sub(left.found.superblock.events());
-        events.tell(Event::WentOn { device, member, behind });
-    }
+    let apart = choice.apart();
+    // All went on without the same: the freshest of those that take part.
+    let Some((_, member)) = apart.first() else { return };
+    let member = member.name();
+    let devices = apart.iter().map(|(left, _)| left.found.name()).collect();
+    let newest = apart.iter().map(|(left, _)| left.found.superblock.events()).max();
+    let behind = choice.facts.events().saturating_sub(newest.unwrap_or_default());
+    events.tell(Event::WentOn { devices, member, behind });
+}
+
+/// Why something at a path can't be said to have failed: no device of the set works there.
+pub fn not_working(path: &Path) -> Error {
+    let path = path.to_owned();
+    if path.exists() { Error::NotWorking { path } } else { Error::NoMember { path } }
 }
 
 /// Refuses a set that lacks members that it had when it was used last, as mdadm does without `--run`, or lacks more than

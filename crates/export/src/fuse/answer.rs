@@ -18,6 +18,15 @@ const PAGE: usize = 4096;
 const INVAL_INODE: u32 = 2;
 const INVAL_ENTRY: u32 = 3;
 
+/// How long the kernel may believe an answer about a name.
+#[derive(Clone, Copy)]
+pub(super) struct Valid {
+    /// Where the name leads.
+    pub(super) entry: Duration,
+    /// What is known of the node there.
+    pub(super) attributes: Duration,
+}
+
 /// How the kernel is to go on with what it opened.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Opened {
@@ -122,11 +131,11 @@ impl Answer {
         answer
     }
 
-    fn add_looked_up(&mut self, of: Option<&Attributes>, valid: Duration) {
+    fn add_looked_up(&mut self, of: Option<&Attributes>, valid: Valid) {
         self.u64(of.map_or(0, |of| of.node.0));
         self.u64(of.map_or(0, |of| of.generation));
-        self.u64(valid.as_secs());
-        self.u64(valid.as_secs());
+        self.u64(valid.entry.as_secs());
+        self.u64(valid.attributes.as_secs());
         self.u64(0);
         match of {
             Some(of) => self.attributes_of(of),
@@ -135,7 +144,7 @@ impl Answer {
     }
 
     /// An entry that was looked up, or that there is none.
-    pub(super) fn looked_up(of: Option<&Attributes>, valid: Duration) -> Answer {
+    pub(super) fn looked_up(of: Option<&Attributes>, valid: Valid) -> Answer {
         let mut answer = Answer::default();
         answer.add_looked_up(of, valid);
         answer
@@ -152,7 +161,7 @@ impl Answer {
         &mut self,
         entry: &ListEntry,
         attributes: Option<Option<&Attributes>>,
-        valid: Duration,
+        valid: Valid,
     ) {
         if let Some(attributes) = attributes {
             self.add_looked_up(attributes, valid);
@@ -204,7 +213,7 @@ impl Answer {
     }
 
     /// Of a file that was made and opened.
-    pub(super) fn created(of: &Attributes, valid: Duration, opened: Opened) -> Answer {
+    pub(super) fn created(of: &Attributes, valid: Valid, opened: Opened) -> Answer {
         let mut answer = Answer::looked_up(Some(of), valid);
         answer.add_opened(opened);
         answer

@@ -1,13 +1,12 @@
 //! Requests that change something, as calls of the file system.
 
-use super::answer::{Answer, Opened};
+use super::answer::{Answer, Opened, Valid};
 use super::holds::Holds;
 use super::limits::READ_BYTES_MAX;
 use super::protocol::{Agreed, Errno, Service};
 use super::question::{Change, Head};
 use rt::inodes::{InodeError, InodeKind, InodesRef, MountId, New, OpenNode, WriteAt};
 use rt::{Attributes, Buf, Node, StreamRef};
-use std::time::Duration;
 use stdx::ByteCount;
 
 /// Bytes that one request copies at the most: what is copied by reading must not take the server for itself.
@@ -20,7 +19,8 @@ pub(super) struct Changer<'a> {
     pub(super) mount: MountId,
     pub(super) service: Service,
     pub(super) agreed: Agreed,
-    pub(super) valid: Duration,
+    /// How long the kernel may believe what it is told of a name in the directory, or of the node, that the request is about.
+    pub(super) valid: Valid,
     /// Where it is told what is no longer so.
     pub(super) told: Option<&'a StreamRef>,
 }
@@ -80,7 +80,10 @@ impl Changer<'_> {
             }
             Change::Attributes(set, drops) => {
                 let by = head.caller(self.mount, drops);
-                Some(Answer::attributes(&inodes.setattr(by, node, set).await?, self.valid))
+                Some(Answer::attributes(
+                    &inodes.setattr(by, node, set).await?,
+                    self.valid.attributes,
+                ))
             }
             Change::Write { at, data, durable, is_direct, drops } => {
                 let by = head.caller(self.mount, drops);

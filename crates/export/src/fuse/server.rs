@@ -1,6 +1,6 @@
 //! The server: requests under way, and what answers each.
 
-use super::answer::{Answer, Opened, dot};
+use super::answer::{Answer, Opened, Valid, dot};
 use super::change::Changer;
 use super::holds::Holds;
 use super::inbox::{Inbox, InboxError};
@@ -19,6 +19,7 @@ use rt::{Buf, Cookie, InodesRef, Node, SgList, StreamError, StreamRef};
 use std::cell::Cell;
 use std::pin::pin;
 use std::rc::Rc;
+use std::time::Duration;
 use stdx::ByteCount;
 
 /// The unit in which `df` is answered, in bytes.
@@ -147,11 +148,19 @@ impl Server {
 
 impl Shared {
     /// How long the kernel may believe an answer.
-    fn valid(&self) -> std::time::Duration {
+    fn valid(&self) -> Duration {
         match self.service {
             Service::Still | Service::Told => VALID,
             Service::Untold => UNTOLD_VALID,
         }
+    }
+
+    /// The same of names in a directory: of one that folds them the kernel would keep each spelling by itself, there or not, long after
+    /// what it leads to was moved, removed or made under another.
+    fn valid_in(&self, directory: Node) -> Valid {
+        let attributes = self.valid();
+        let keeps = self.service == Service::Still || !self.inodes.folds_names(directory);
+        Valid { entry: if keeps { attributes } else { Duration::ZERO }, attributes }
     }
 
     fn request_bytes_max(&self) -> usize {
@@ -161,9 +170,9 @@ impl Shared {
         }
     }
 
-    fn changer(&self) -> Changer<'_> {
+    fn changer(&self, node: Node) -> Changer<'_> {
         let (inodes, holds) = (&self.inodes, &self.holds);
-        let (mount, service, valid) = (self.mount, self.service, self.valid());
+        let (mount, service, valid) = (self.mount, self.service, self.valid_in(node));
         let (agreed, told) = (self.agreed.get().unwrap_or_default(), self.told.as_ref());
         Changer { inodes, holds, mount, service, agreed, valid, told }
     }
@@ -203,12 +212,17 @@ impl Shared {
             Question::Lookup(name) if name.len() > inodes.name_bytes_max() => {
                 return Err(Errno::NAME_TOO_LONG);
             }
-            Question::Lookup(name) => match inodes.lookup(node, &name).await {
-                Ok(found) => Answer::looked_up(Some(&found), valid).into(),
-                // That there is none may be kept too.
-                Err(rt::InodeError::NotFound) => Answer::looked_up(None, valid).into(),
-                Err(error) => return Err(error.into()),
-            },
+            Question::Lookup(name) => {
+                let valid = self.valid_in(node);
+                match inodes.lookup(node, &name).await {
+                    Ok(found) => Answer::looked_up(Some(&found), valid).into(),
+                    // That there is none may be kept too.
+                    Err(rt::InodeError::NotFound) if !valid.entry.is_zero() => {
+                        Answer::looked_up(None, valid).into()
+                    }
+                    Err(error) => return Err(error.into()),
+                }
+            }
             Question::Attributes => {
                 Answer::attributes(&inodes.attributes(node).await?, valid).into()
             }
@@ -222,14 +236,17 @@ impl Shared {
                 return Err(Errno::UNKNOWN);
             }
             Question::Open { how, only_writes, drops } => {
-                let opened = self.changer().opened(only_writes);
-                self.changer().open(head, node, (how, drops), opened).await?.into()
+                let opened = self.changer(node).opened(only_writes);
+                self.changer(node).open(head, node, (how, drops), opened).await?.into()
             }
             Question::OpenDirectory => {
                 let is_still = self.service == Service::Still;
                 let (is_kept, is_cached_directory) = (is_still, is_still);
                 let opened = Opened { is_direct: false, is_kept, is_cached_directory };
-                self.changer().open(head, node, (OpenNode::default(), false), opened).await?.into()
+                self.changer(node)
+                    .open(head, node, (OpenNode::default(), false), opened)
+                    .await?
+                    .into()
             }
             Question::Close(handle) if self.holds.release(node, handle == DIRECT) => Rest::Nothing,
             Question::Close(_) => return Err(Errno::INVALID),
@@ -277,7 +294,7 @@ impl Shared {
             }
             Question::Change(_) if self.service == Service::Still => return Err(Errno::READ_ONLY),
             Question::Change(change) => {
-                self.changer().change(head, change).await?.map_or(Rest::Nothing, Rest::Built)
+                self.changer(node).change(head, change).await?.map_or(Rest::Nothing, Rest::Built)
             }
             Question::Unknown => return Err(Errno::UNKNOWN),
             Question::Begin { .. } | Question::Remark => unreachable!("they were answered before"),
@@ -291,7 +308,7 @@ impl Shared {
         room: usize,
         attributes: bool,
     ) -> Result<Answer, Errno> {
-        let inodes = &self.inodes;
+        let (inodes, valid) = (&self.inodes, self.valid_in(directory));
         let mut list = Answer::default();
         let mut entries = Vec::new();
         if after < Cookie(2) {
@@ -315,7 +332,7 @@ impl Shared {
                 true => Some(None),
                 false => None,
             };
-            list.add_entry(&entry, known.as_ref().map(Option::as_ref), self.valid());
+            list.add_entry(&entry, known.as_ref().map(Option::as_ref), valid);
         }
         Ok(list)
     }

@@ -5,8 +5,9 @@
 
 mod changing;
 
-use super::{FuseError, REQUESTS_MAX, Server};
+use super::{FuseError, REQUESTS_MAX, Server, VALID};
 use proptest::prelude::*;
+use rt::inodes::Changes;
 use rt::sync::Notify;
 use rt::{
     Attributes, Buf, BufMut, Cookie, InodeError, InodeFuture, InodeKind, Inodes, ListEntry, Node,
@@ -36,6 +37,8 @@ struct Waiting {
     most: Cell<usize>,
     go: Rc<Notify>,
     free: Rc<Cell<bool>>,
+    /// The tree may change, and its root takes several names for one.
+    folds: Cell<bool>,
 }
 
 fn attributes_of(node: Node) -> Attributes {
@@ -68,6 +71,14 @@ struct Tree(Rc<Waiting>);
 impl Inodes for Tree {
     fn name(&self) -> Rc<str> {
         "tests".into()
+    }
+
+    fn changes(&self) -> Changes {
+        if self.0.folds.get() { Changes::Told } else { Changes::Never }
+    }
+
+    fn folds_names(&self, directory: Node) -> bool {
+        self.0.folds.get() && directory == Node::ROOT
     }
 
     fn lookup(&self, _: Node, name: &[u8]) -> InodeFuture<Attributes> {
@@ -273,6 +284,32 @@ fn a_list_is_cut_between_entries_and_goes_on_where_it_was_cut() {
             assert_eq!(names, expected, "dots, then each once");
         });
     }
+}
+
+/// The kernel keeps names byte for byte.
+#[test]
+fn names_are_asked_for_each_time_where_several_are_one() {
+    run(|rt| async move {
+        let waiting = Rc::new(Waiting { folds: Cell::new(true), ..Waiting::default() });
+        let ((server, kernel), (notices, _told)) = (rt::pipe(1 << 20), rt::pipe(1 << 20));
+        let server = Server::with_notices(Rc::new(Tree(waiting)), server, notices);
+        let (_server, mut kernel) = begun_by(&rt, server, kernel).await;
+        let number = |rest: &[u8], at: usize| {
+            u64::from_ne_bytes(rest[at..at + 8].try_into().expect("8 bytes"))
+        };
+        let day = VALID.as_secs();
+        for (directory, kept) in [(1, 0), (7, day)] {
+            let (error, found) = kernel.ask(1, directory, b"there\0").await;
+            assert_eq!((error, number(&found, 16), number(&found, 24)), (0, kept, day));
+            let (error, list) = kernel.ask(44, directory, &piece(2, 400)).await;
+            assert_eq!((error, number(&list, 16), number(&list, 24)), (0, kept, day));
+            let (error, none) = kernel.ask(1, directory, b"not there\0").await;
+            match kept {
+                0 => assert_eq!((error, none.len()), (2, 0), "that there is none isn't kept"),
+                kept => assert_eq!((error, number(&none, 0), number(&none, 16)), (0, 0, kept)),
+            }
+        }
+    });
 }
 
 #[test]

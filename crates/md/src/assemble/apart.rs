@@ -8,6 +8,7 @@
 //! table, not the word "faulty" in it: Linux frees the numbers of devices that are not there.)
 //!
 //! * Who went on without all that take part is named, with the members that it lacked.
+//! * Where those that count are too few, and the others enough by themselves, the others are named as what can be opened.
 //! * Where both sides have as many events nothing chooses between them: an error that names both.
 
 use super::choice::{Choice, LeftOut};
@@ -41,6 +42,17 @@ impl Choice {
         let Some(member) = self.slots.iter().flatten().max_by_key(order) else { return Vec::new() };
         let apart = self.left_out.iter().filter(|left| self.is_apart(&left.found));
         apart.map(|left| (left, member)).collect()
+    }
+
+    /// The devices that went on without those that take part, where these are too few and they are enough by themselves.
+    pub fn enough_alone(&self) -> Vec<&Found> {
+        let apart: Vec<&Found> = self.apart().into_iter().map(|(left, _)| &left.found).collect();
+        let is_enough = |choice: Choice| choice.lacking(None) == 0;
+        let alone = || Choice::of(self.set, apart.iter().copied().cloned().collect());
+        match self.lacking(None) > 0 && !apart.is_empty() && alone().is_ok_and(is_enough) {
+            true => apart,
+            false => Vec::new(),
+        }
     }
 }
 

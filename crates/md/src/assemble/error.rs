@@ -77,7 +77,7 @@ pub enum AssembleError {
     )]
     Raid0Layout { set: Uuid },
     #[error(
-        "set {set}: {missing} of {slots} members are missing or not rebuilt yet, and {level} {}", told_few(*level, *covered, behind, *force_helps)
+        "set {set}: {missing} of {slots} members are missing or not rebuilt yet, and {level} {}", told_few(*level, *covered, behind, halves.as_deref(), *force_helps)
     )]
     TooFew {
         set: Uuid,
@@ -88,6 +88,8 @@ pub enum AssembleError {
         covered: usize,
         /// Devices that are there and don't count.
         behind: Vec<Behind>,
+        /// Where the others are enough by themselves: both sides.
+        halves: Option<Box<Halves>>,
         /// Whether enough of them can be taken back.
         force_helps: bool,
     },
@@ -101,6 +103,15 @@ pub enum AssembleError {
         /// Devices of the other.
         other: Vec<String>,
     },
+}
+
+/// Devices of a set that went on without each other, where those that count are too few.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Halves {
+    /// Those that are left out, and enough by themselves.
+    pub alone: Vec<String>,
+    /// The members that count.
+    pub counting: Vec<String>,
 }
 
 /// A device that is there and does not count.
@@ -123,7 +134,13 @@ impl fmt::Display for Behind {
 }
 
 /// What a level can do without, who would be there, and the mend.
-fn told_few(level: Level, covered: usize, behind: &[Behind], force_helps: bool) -> String {
+fn told_few(
+    level: Level,
+    covered: usize,
+    behind: &[Behind],
+    halves: Option<&Halves>,
+    force_helps: bool,
+) -> String {
     let without = match (level, covered) {
         (Level::Raid10, _) => "has no copy left of some of its data".to_owned(),
         (_, 0) => "can do without none".to_owned(),
@@ -134,6 +151,13 @@ fn told_few(level: Level, covered: usize, behind: &[Behind], force_helps: bool) 
         true => String::new(),
         false => format!("; left out: {}", names.join(", ")),
     };
+    if let Some(Halves { alone: side, counting }) = halves {
+        let (devices, counting) = (side.join(", "), counting.join(", "));
+        let with = alone(side);
+        return format!(
+            "{without}{there}: {devices} went on without {counting}, and are enough by themselves: open those alone, with {with}; what was written with {counting} since is not in them"
+        );
+    }
     let mend = match force_helps {
         true => {
             "bring the missing ones, or take back as many of those left out as it takes with --force: what was written since they left is lost, or torn where it was written"

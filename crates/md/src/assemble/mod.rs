@@ -32,7 +32,7 @@ pub use crate::opening::look::OpenArray;
 pub use crate::opening::mode::OpenOptions;
 pub(crate) use agreement::is_same_shape;
 pub use choice::{Accepted, Choice, LeftOut, Why};
-pub use error::{AssembleError, Behind};
+pub use error::{AssembleError, Behind, Halves};
 pub use facts::{ReshapeFacts, Superblock, level_of};
 pub use found::{Damaged, Found, bad_blocks, bitmap, find, find_damaged, find_impossible, sets};
 pub(crate) use freshest::{agree, agreed};

@@ -27,7 +27,7 @@
 //! geometries is asked when the set is opened. The data that is moved gets its parity anew, so the set is not made dirty.
 
 use super::choice::{Accepted, Choice, Why};
-use super::error::{AssembleError, Behind};
+use super::error::{AssembleError, Behind, Halves};
 use super::facts::{ReshapeFacts, Superblock, level_of};
 use super::found::Found;
 use crate::layout::copies::MirroredMap;
@@ -190,7 +190,7 @@ impl Choice {
 
     /// How much is not covered, `also` being counted as there: members beyond what parity makes up for, or places of a
     /// mirror that nobody has. None of a set that is not understood, and of mirrors during a reshape: opening tells.
-    fn lacking(&self, also: Option<usize>) -> usize {
+    pub(super) fn lacking(&self, also: Option<usize>) -> usize {
         let (facts, slots) = (&self.facts, self.slots.len());
         let whole = |slot: usize| {
             let member = self.member(slot);
@@ -243,6 +243,9 @@ impl Choice {
             Level::Raid1 => (self.slots.len(), self.slots.len().saturating_sub(1)),
             _ => (self.slots.len(), level.parities()),
         };
+        let alone: Vec<String> = self.enough_alone().into_iter().map(Found::name).collect();
+        let counting = || self.slots.iter().flatten().map(Found::name).collect();
+        let halves = (!alone.is_empty()).then(|| Box::new(Halves { alone, counting: counting() }));
         AssembleError::TooFew {
             set: self.set,
             level,
@@ -250,6 +253,7 @@ impl Choice {
             missing,
             covered,
             behind: self.left_out.iter().filter_map(behind).collect(),
+            halves,
             force_helps: !self.clone().accept_stale().is_empty(),
         }
     }

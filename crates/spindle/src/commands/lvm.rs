@@ -329,6 +329,7 @@ fn dump(args: &DumpArgs, devices: &[PathBuf]) -> Result<(), Failure> {
         let file = args.file.display();
         return Err(Failure::usage(format!("{file} is one of the devices: name another file")));
     }
+    disks.tell_left_out(&args.volume)?;
     disks.keep_writers_off(&args.volume)?;
     let sink = match args.file.as_os_str() == "-" {
         true => Sink::stream()?,

@@ -31,8 +31,8 @@ use crate::printable;
 use attach::disks::Disks;
 use attach::pools::Pools;
 use attach::pools::running::protocol::Holder;
-use attach::survey::{GroupSeen, Holds, Place, SetSeen};
-use attach::typed::quoted;
+use attach::survey::{GroupSeen, Holds, Place, ServedBy, SetSeen};
+use attach::typed::{self, quoted};
 use clap::Args;
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -83,13 +83,16 @@ pub fn run(args: &ScanArgs, devices: &[PathBuf]) -> Result<(), Failure> {
 }
 
 /// Lines with an indentation.
-#[derive(Default)]
-struct Lines(String);
+struct Lines {
+    text: String,
+    /// Whether what is shown can be served: what lies on a set that is served already can't.
+    serves: bool,
+}
 
 impl Lines {
     fn line(&mut self, depth: usize, text: &str) {
         // Writing to a string can't fail.
-        let _ = writeln!(self.0, "{:1$}{text}", "", 2 * depth);
+        let _ = writeln!(self.text, "{:1$}{text}", "", 2 * depth);
     }
 }
 
@@ -104,7 +107,7 @@ fn counted(count: usize, what: &str) -> String {
 
 impl Scan {
     fn as_text(&self, searched: &str) -> String {
-        let mut out = Lines::default();
+        let mut out = Lines { text: String::new(), serves: true };
         for set in &self.survey.sets {
             self.set(&mut out, set);
             out.line(0, "");
@@ -127,16 +130,16 @@ impl Scan {
         others.iter().for_each(|place| self.place(&mut out, depth, place));
         if others.is_empty() {
             // The blank line behind what stood last.
-            out.0.truncate(out.0.trim_end().len());
-            if !out.0.is_empty() {
-                out.0.push('\n');
+            out.text.truncate(out.text.trim_end().len());
+            if !out.text.is_empty() {
+                out.text.push('\n');
             }
         }
-        if !out.0.is_empty() {
+        if !out.text.is_empty() {
             out.line(0, "");
         }
         out.line(0, &format!("{searched}; nothing was written"));
-        out.0
+        out.text
     }
 
     /// Whether a device is one of several of something, which names it.
@@ -171,6 +174,18 @@ impl Scan {
         out.line(depth, &format!("next: {} {command}", self.command));
     }
 
+    fn next_of_served(&self, out: &mut Lines, depth: usize, place: &Place) {
+        if out.serves {
+            self.next(out, depth, &serve(place));
+        }
+    }
+
+    /// Of a set that is served.
+    fn next_of_server(&self, out: &mut Lines, set: &SetSeen) {
+        let name = quoted(&set.name);
+        self.next(out, 1, &format!("md detail {name}     # asks its server; md stop ends that"));
+    }
+
     fn set(&self, out: &mut Lines, set: &SetSeen) {
         let size = set.place.as_ref().map_or(String::new(), |place| format!(", {}", place.size));
         let (whole, all) = (set.whole(), set.slots.len());
@@ -180,8 +195,16 @@ impl Scan {
             false if set.place.is_ok() => format!("degraded: {whole} of {all} members"),
             false => "can't be opened".to_owned(),
         };
+        state += &match set.served {
+            Some(ServedBy::Process(process)) => format!(", served by process {process}"),
+            Some(ServedBy::Unknown) => ", open for writing by another process".to_owned(),
+            None => String::new(),
+        };
         if set.unclean {
             state += ", not stopped cleanly";
+        }
+        if let Some(percent) = set.resyncing {
+            state += &format!(", resyncing: {percent} % done");
         }
         if set.reshaping {
             state += ", in the midst of a reshape";
@@ -209,9 +232,24 @@ impl Scan {
             self.may_be_members(out, set);
         }
         match &set.place {
-            Ok(place) => self.content(out, 1, place),
+            Ok(place) => {
+                out.serves = set.served.is_none();
+                self.content(out, 1, place);
+                out.serves = true;
+                if let Some(ServedBy::Process(_)) = set.served {
+                    self.next_of_server(out, set);
+                }
+            }
+            Err(why) if matches!(set.served, Some(ServedBy::Process(_))) => {
+                out.line(1, &printable::line(why));
+                self.next_of_server(out, set);
+            }
             Err(why) => {
                 out.line(1, &printable::line(why));
+                if !set.alone.is_empty() {
+                    out.line(1, &format!("next: {} scan", alone(set)));
+                    return;
+                }
                 let command = match set.force_helps {
                     true => "scan --force     # looks into it all the same, and writes nothing",
                     false => "md examine     # what each device says of itself",
@@ -359,10 +397,10 @@ impl Scan {
             Holds::Content(content)
                 if content.kind.is_file_system() || content.kind.is_encrypted() =>
             {
-                self.next(out, depth, &serve(place));
+                self.next_of_served(out, depth, place);
             }
             Holds::Unknown if !Path::new(&place.name).exists() => {
-                self.next(out, depth, &serve(place));
+                self.next_of_served(out, depth, place);
             }
             _ => {}
         }
@@ -410,6 +448,11 @@ impl Scan {
             _ => self.next(out, depth + 1, "zpool import     # says more"),
         }
     }
+}
+
+/// How `spindle` is called for the devices of a set that are enough by themselves.
+fn alone(set: &SetSeen) -> String {
+    typed::spindle(&set.alone.iter().map(PathBuf::from).collect::<Vec<_>>())
 }
 
 /// The vdevs of a pool, each with how it is.

@@ -203,6 +203,8 @@ fn a_volume_of_a_held_pool_is_filled_by_who_has_the_bytes() {
     fs::write(at.join("image"), &bytes).expect("a file");
     done(at, &["zfs", "load", "tank/v", "image"]);
     refused(at, &["zfs", "load", "tank/served", "image"], "dataset is busy");
+    let serves = format!("'tank/served': dataset is busy: process {} serves it", holder.id());
+    refused(at, &["zfs", "destroy", "tank/served"], &serves);
     refused(at, &["zfs", "load", "tank/none", "image"], "dataset does not exist");
     refused(at, &["zfs", "load", "tank", "image"], "file system");
     let read = || {

@@ -39,12 +39,14 @@ mod pool_devices;
 #[path = "support/pools.rs"]
 mod pools;
 mod same_storage;
+mod scan_states;
 mod serve;
 mod serve_hostile;
 mod served_pools;
 mod served_sets;
 #[path = "support/serving.rs"]
 mod serving;
+mod spelled_names;
 mod suspended_pools;
 mod volumes;
 mod zfs_accounting;

@@ -11,6 +11,7 @@ use pools::{add_disks, done, judge, refused};
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 const HELD: &str = "pools = [\"tank\"]\n";
@@ -127,6 +128,42 @@ fn a_dataset_in_the_mount_of_another_is_let_go_of_before_it_is_destroyed() {
     assert!(open.write_all(b"nowhere").and_then(|()| open.sync_all()).is_err());
     drop(open);
     assert_eq!(names(&m), ["kept"]);
+    holder.stop();
+    judge(&at, "tank");
+}
+
+/// Who only stands in a directory has nothing open there, as far as a server of files is told.
+#[test]
+fn a_dataset_in_the_mount_of_another_is_kept_for_who_stands_in_it() {
+    if !can_mount() {
+        return;
+    }
+    let (_folder, at) = folder();
+    done(&at, &["zfs", "create", "-p", "tank/a/b"]);
+    done(&at, &["zfs", "snapshot", "tank/a/b@s"]);
+    let holder = Holder::start(&at, HELD);
+    done(&at, &["zfs", "mount", "tank"]);
+    let b = at.join("m/a/b");
+    fs::create_dir(b.join("later")).expect("it is made");
+    let stand = |directory: &Path| {
+        let mut sleep = Command::new("sleep");
+        sleep.arg("600").current_dir(directory).spawn().expect("it starts")
+    };
+    let mut standing = stand(&b.join("later"));
+    let why = format!("is busy: process {} has its working directory there", standing.id());
+    refused(&at, &["zfs", "rollback", "tank/a/b@s"], &why);
+    refused(&at, &["zfs", "destroy", "-r", "tank/a"], &why);
+    assert_eq!(names(&b), ["later"], "nothing went");
+    // Beside it nobody stands.
+    done(&at, &["zfs", "create", "tank/a/bb"]);
+    assert_eq!(names(&at.join("m/a/bb")), [""; 0]);
+    done(&at, &["zfs", "destroy", "tank/a/bb"]);
+    standing.kill().and_then(|()| standing.wait()).expect("it ends");
+    done(&at, &["zfs", "rollback", "tank/a/b@s"]);
+    assert_eq!(names(&b), [""; 0]);
+    let mut standing = stand(&b);
+    done(&at, &["zfs", "rollback", "-f", "tank/a/b@s"]);
+    standing.kill().and_then(|()| standing.wait()).expect("it ends");
     holder.stop();
     judge(&at, "tank");
 }

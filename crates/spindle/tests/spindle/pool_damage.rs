@@ -124,6 +124,19 @@ fn columns_that_a_leaf_of_a_raidz_lacks_are_counted_on_it() {
         assert_eq!(read.status.success(), name == "c", "{name}");
         fs::rename(&away, at.join("disks").join(name)).expect("it is back");
     }
+    // Where too few are left without it, what it gave is why nothing fits: of the others none is told to be wrong.
+    takes(at, "disks/a", "away");
+    let scrubbed = run(at, &["zpool", "scrub", "--read-only", "-j", "w"]).stdout;
+    let scrubbed: Value = serde_json::from_slice(&scrubbed).expect("JSON");
+    assert!(scrubbed["damaged_blocks"].as_u64() > Some(0), "{scrubbed}");
+    let leaves = scrubbed["vdevs"][0]["vdevs"].as_array().expect("devices");
+    assert!(leaves.iter().all(|leaf| leaf["checksum_errors"] == 0), "{scrubbed}");
+    let scrubbed = run(at, &["zpool", "scrub", "--read-only", "w"]).stdout;
+    let scrubbed = String::from_utf8(scrubbed).expect("text");
+    let of = |head: &str| scrubbed.lines().filter(|line| line.starts_with(head)).count();
+    assert_eq!((of("status: "), of("action: ")), (1, 1), "{scrubbed}");
+    assert!(scrubbed.find("status: ") < scrubbed.find("action: "), "{scrubbed}");
+    takes(at, "away", "disks/a");
 }
 
 /// A disk goes away, or comes back.

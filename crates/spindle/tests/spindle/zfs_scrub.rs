@@ -51,7 +51,7 @@ fn what_was_rebuilt_is_told_with_advice_in_the_table_of_zpool_status() {
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}");
     assert!(
-        text.contains("action: 1 device returned wrong data or none, and all of it was rebuilt"),
+        text.contains("status: 1 device returned wrong data or none, and all of it was rebuilt"),
         "{text}"
     );
     let status = spindle(folder.path(), &["status", "t_corrupt_z1"]);

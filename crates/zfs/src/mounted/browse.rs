@@ -33,6 +33,15 @@ impl Shared {
         Ok(Attributes { node, inode, permissions: 0o555, links: 2, size, ..root })
     }
 
+    /// Whether the dataset of a directory takes several names for one. Of `.zfs`, too, where names of snapshots are the same as those of
+    /// files are.
+    pub(super) fn folds_names(&self, directory: Node) -> bool {
+        let index = directory.0 >> OBJECT_BITS;
+        let served = self.served.borrow();
+        let of = served.get(index as usize).and_then(Option::as_ref);
+        of.is_some_and(|served| served.files.name_rules().folds())
+    }
+
     pub(super) async fn lookup(
         &self,
         directory: Node,
@@ -64,7 +73,6 @@ impl Shared {
                     }
                 }
                 let node = self.file(&served, object).await?;
-                self.note_spelling(&served, object, name);
                 let found =
                     served.files.lookup(&node, name).await.map_err(|error| wrong(&error))?;
                 let entry = found.ok_or(InodeError::NotFound)?;

@@ -84,9 +84,6 @@ pub struct Writing {
     pub clock: Rc<dyn WallClock>,
 }
 
-/// Spellings of names that were asked for, by directory and what is the same of them.
-pub(super) type Spelled = BTreeMap<(u64, Vec<u8>), BTreeSet<Vec<u8>>>;
-
 /// Whoever watches, by mount.
 #[derive(Default)]
 pub(super) struct Watchers {
@@ -103,8 +100,6 @@ pub(super) struct Shared {
     pub(super) served: RefCell<Vec<Option<Rc<Served>>>>,
     /// Datasets that are served, by their object.
     pub(super) known: RefCell<BTreeMap<u64, usize>>,
-    /// Names that were asked for, where several are the same.
-    pub(super) spelled: RefCell<Spelled>,
     /// Names under which directories were found, by their inodes.
     pub(super) names: RefCell<BTreeMap<u64, Box<[u8]>>>,
     pub(super) open: RefCell<Open>,

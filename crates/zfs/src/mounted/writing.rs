@@ -144,6 +144,13 @@ impl Shared {
         mount
     }
 
+    /// A name of a directory leads elsewhere, changed by this mount: others are told so.
+    pub(super) fn tell_of_entry(&self, by: MountId, of: &Served, directory: u64, name: &[u8]) {
+        let directory = of.node(directory);
+        let entry = ChangeNotice::Entry { directory, name: name.to_vec() };
+        self.tell_all(by, &[entry, ChangeNotice::Content(directory)]);
+    }
+
     /// Tells all that watch, but the one that asked.
     pub(super) fn tell_all(&self, by: MountId, notices: &[ChangeNotice]) {
         let others: Vec<_> = {

@@ -91,6 +91,11 @@ impl NameRules {
         }
     }
 
+    /// Whether several names are the same.
+    pub(crate) fn folds(self) -> bool {
+        self.of_names() != 0
+    }
+
     /// A name as all are that are the same.
     pub(crate) fn same(self, name: &[u8]) -> Cow<'_, [u8]> {
         normalized(name, self.of_names())

@@ -22,6 +22,7 @@ use zfs::spa::Spa;
 use zfs::spa::config::LabelState;
 use zfs::spa::datasets::NewDataset;
 use zfs::spa::live::Live;
+use zfs::zap::table;
 use zfs::zpl::name_rules::case;
 use zfs_format::vdev::VdevKind;
 use zfs_format::zap::leaf::LeafValue;
@@ -493,6 +494,43 @@ fn a_mount_answers_so_where_names_are_hashed_as_if_case_did_not_matter() {
         let tops = vec![top(0, VdevKind::File, 1)];
         beside_memory(seed, &Rig::with_rules(tops, case::MIXED, normalization), &[]);
     }
+}
+
+/// What a kernel may keep of names is said of each dataset of a mount by itself.
+#[test]
+fn names_are_folded_in_the_datasets_that_were_made_so() {
+    let rig = Rig::new(vec![top(0, VdevKind::File, 1)]);
+    rig.with(async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
+        let live = Rc::new(Live::open(spa, &fresh).await.expect("it opens for writing"));
+        let above = node(&live, "tank").await.directory.number;
+        let cases = [
+            ("plain", 0, 0, false),
+            ("insensitive", case::INSENSITIVE, 0, true),
+            ("mixed", case::MIXED, 0, false),
+            ("form", 0, NFC, true),
+            ("both", case::MIXED, NFC, true),
+        ];
+        for (name, case, form, _) in cases {
+            let rules =
+                [("casesensitivity", table::number(case)), ("normalization", table::number(form))];
+            let properties = rules.map(|(rule, value)| (rule.to_owned(), value)).to_vec();
+            let new = NewDataset { name: name.to_owned(), owner: (0, 0), properties };
+            task(&live, async |tasks| tasks.create(above, &new).await).await.expect("it is made");
+        }
+        let real = mounted(&live, Rc::new(Steps(Cell::new(0)))).await;
+        assert!(!real.folds_names(Node::ROOT));
+        let (by, new) = (Caller::default(), New { permissions: 0o755, umask: 0 });
+        for (name, _, _, folds) in cases {
+            let root = real.lookup(Node::ROOT, name.as_bytes()).await.expect("it is there");
+            let below = real.mkdir(by, root.node, b"d", new).await.expect("it is made");
+            for directory in [root.node, below.node] {
+                assert_eq!(real.folds_names(directory), folds, "{name}");
+            }
+        }
+        drop(real);
+        live.close(LabelState::Exported).await.expect("it is closed");
+    });
+    rig.judge();
 }
 
 /// Dnodes of other lengths come to be in the place of some that went.

@@ -95,6 +95,9 @@ pub struct Picture {
     pub under_way: Option<(Doing, u64)>,
     /// Whether more members are lost than it can do without.
     pub failed: bool,
+    /// The server's process; a server of an earlier version doesn't say it.
+    #[serde(default)]
+    pub process: Option<u32>,
 }
 
 /// A device of a set as its server sees it.

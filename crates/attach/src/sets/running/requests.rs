@@ -19,6 +19,7 @@ use crate::event::Events;
 use crate::expendable::{check_distinct, check_expendable};
 use crate::paths::absolute;
 use crate::random;
+use crate::sets::missing;
 use crate::sets::place::{Place, file_of, whole_of};
 use crate::sets::sources::partition_on;
 use ::md::assemble::{self, Found};
@@ -134,6 +135,7 @@ impl Served {
             devices: self.set.devices().iter().map(pictured).collect(),
             under_way: self.set.under_way().map(doing),
             failed: self.set.has_failed(),
+            process: Some(std::process::id()),
         }
     }
 
@@ -150,8 +152,11 @@ impl Served {
 
     async fn fail(&self, path: &Path) -> Result<Failed, Error> {
         let _alone = self.caretaker.devices.lock().await;
-        let device = self.device_at(path).filter(|one| one.state != MemberState::Failed);
-        let device = device.ok_or_else(|| Error::NotWorking { path: path.into() })?;
+        let device = match self.device_at(path) {
+            Some(device) if device.state != MemberState::Failed => device,
+            Some(_) => return Err(Error::FailedAlready { path: path.into() }),
+            None => return Err(missing::not_working(path)),
+        };
         self.set.fail_number(device.number).await?;
         Ok(Failed { slot: device.slot })
     }

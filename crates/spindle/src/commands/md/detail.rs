@@ -51,11 +51,11 @@ pub fn run(args: DetailArgs, paths: &[PathBuf]) -> Result<(), Failure> {
         let text = "another process has the set open for writing (a server?)";
         say(&format!("spindle: {name}: {text}: this is what its superblocks say now"));
     }
-    if args.force {
-        take_back(runtime.events(), &mut choice);
-    }
-    // A server shows them among its devices.
+    // Of one that is served its server knows who takes part.
     if picture.is_none() {
+        if args.force {
+            take_back(runtime.events(), &mut choice, false);
+        }
         tell_left_out(runtime.events(), &choice);
     }
     // One that runs, or that somebody writes to, was started, whatever it lacks.
@@ -67,6 +67,8 @@ pub fn run(args: DetailArgs, paths: &[PathBuf]) -> Result<(), Failure> {
         runtime.finish(async move { OpenArray::open(&rt, "array", opened, options).await });
     let size = match opened {
         Ok(array) => Some(array.geometry().capacity.bytes()),
+        // That its superblocks would not open it, of one that failed, is no news to who serves it.
+        Err(_) if picture.is_some() => None,
         Err(error) => {
             let failure =
                 Failure::from(error).or_by_force(|| by_force(paths, "detail", &args.array, ""));

@@ -60,7 +60,8 @@ pub fn run(args: DumpArgs, paths: &[PathBuf]) -> Result<(), Failure> {
 
 fn dump(args: &DumpArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     let runtime = context()?;
-    let choice = sources::choice(&runtime, paths, &args.array)?;
+    let choice = sources::choice(&runtime, paths, &args.array)
+        .map_err(|error| perhaps_volume(error, args, paths))?;
     let taking_part = choice.slots.iter().flatten().chain(&choice.spares).chain(&choice.journal);
     let taking_part = taking_part.chain(choice.replacements.iter().map(|(_, found)| found));
     let mut all = taking_part.chain(choice.left_out.iter().map(|left| &left.found));
@@ -74,6 +75,19 @@ fn dump(args: &DumpArgs, paths: &[PathBuf]) -> Result<(), Failure> {
         false => Sink::open(&args.file, args.overwrite)?,
     };
     copy(&runtime, &(array as DeviceRef), sink, &args.file)
+}
+
+/// What is no set may be a volume or partition on one.
+fn perhaps_volume(error: attach::Error, args: &DumpArgs, paths: &[PathBuf]) -> Failure {
+    let is_perhaps =
+        matches!(error, attach::Error::NoSet { .. }) && args.array.contains(['/', ':']);
+    let failure = Failure::from(error);
+    if !is_perhaps {
+        return failure;
+    }
+    let (spindle, volume) = (typed::spindle(paths), typed::quoted(&args.array));
+    let file = typed::quoted(&args.file.to_string_lossy());
+    failure.and_do(&format!("a volume or a partition: {spindle} lvm dump {volume} {file}"))
 }
 
 /// Writes all of a device out.

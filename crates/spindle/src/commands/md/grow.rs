@@ -78,7 +78,7 @@ pub fn run(args: &GrowArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     }
     let takes_back = args.force && args.resume;
     if takes_back {
-        missing::take_back(runtime.events(), &mut found);
+        missing::take_back(runtime.events(), &mut found, true);
     }
     missing::tell_left_out(runtime.events(), &found);
     let set = found.set;

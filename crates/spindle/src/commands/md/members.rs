@@ -20,12 +20,12 @@ use super::assemble::told;
 use crate::events::context;
 use crate::output::{Failure, print};
 use ::md::SyncPriority;
-use ::md::assemble::{self, Choice, Found};
+use ::md::assemble::{self, Choice, Found, LeftOut, Why};
 use ::md::live::LiveError;
 use ::md::superblock::Uuid;
-use attach::event::Work;
+use attach::event::{Event, Work};
 use attach::paths::absolute;
-use attach::sets::missing::{refuse_lacking, refuse_lacking_beside};
+use attach::sets::missing::{not_working, refuse_lacking, refuse_lacking_beside};
 use attach::sets::parted::Parted;
 use attach::sets::place::same;
 use attach::sets::running::client;
@@ -272,8 +272,17 @@ pub fn fail(args: &FailArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     let journal = choice.journal.iter().map(|found| (found, None));
     let mut all = members.chain(replacements).chain(journal);
     let own = all.find(|(found, _)| same(Path::new(&found.name()), &args.member));
-    let none =
-        || Failure::usage(format!("{}: it is no working device of the set", args.member.display()));
+    let left_out = || {
+        let is_it = |left: &&LeftOut| same(Path::new(&left.found.name()), &args.member);
+        choice.left_out.iter().find(is_it)
+    };
+    let none = || match left_out().map(|left| left.why) {
+        Some(Why::Faulty) => Error::FailedAlready { path: args.member.clone() }.into(),
+        Some(why) => {
+            Failure::usage(Event::LeftOut { device: args.member.display().to_string(), why })
+        }
+        None => not_working(&args.member).into(),
+    };
     let (found, slot) = own.ok_or_else(none)?;
     let number = found.superblock.device_number() as usize;
     let set = live::open_for_devices(&runtime, choice)?;

@@ -1,7 +1,7 @@
 //! What a scan found, as JSON.
 
 use super::seen::{PoolSeen, Scan, serve};
-use attach::survey::{GroupSeen, Holds, Place, SetSeen};
+use attach::survey::{GroupSeen, Holds, Place, ServedBy, SetSeen};
 use attach::typed::quoted;
 use serde_json::{Map, Value, json};
 use zfs::spa::PoolState;
@@ -48,12 +48,21 @@ impl Scan {
             "name": set.name, "uuid": set.uuid, "level": set.level,
             "slots": slots.collect::<Vec<_>>(), "beside": beside.collect::<Vec<_>>(),
             "whole": set.is_whole(), "clean": !set.unclean, "reshaping": set.reshaping,
-            "by_force": set.by_force, "force_helps": set.force_helps,
+            "by_force": set.by_force, "force_helps": set.force_helps, "resyncing": set.resyncing,
+            "served": set.served.is_some(),
         });
+        if let Some(ServedBy::Process(process)) = set.served {
+            value["served_by"] = process.into();
+        }
         match &set.place {
             Ok(place) => value["volume"] = self.place_json(place),
             Err(why) => {
-                let next = set.force_helps.then(|| format!("{} scan --force", self.command));
+                let next = match set.force_helps {
+                    _ if set.served.is_some() => None,
+                    _ if !set.alone.is_empty() => Some(format!("{} scan", super::alone(set))),
+                    true => Some(format!("{} scan --force", self.command)),
+                    false => None,
+                };
                 value["refused"] = why.as_str().into();
                 value["next"] = json!(next);
             }

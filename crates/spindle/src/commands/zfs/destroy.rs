@@ -308,12 +308,19 @@ fn refuse_served(changed: &Changed, steps: &[Step], names: &[String]) -> Result<
             if let Some(dataset) = dataset
                 && tasks.is_served(dataset).await?
             {
-                served.push((n, TaskError::Busy));
+                served.push(n);
             }
         }
         Ok(Ok(served))
     })?;
-    tell_failed(&served.map_err(Failure::failed)?, names)
+    let served = served.map_err(Failure::failed)?;
+    // This is done by who holds the pool.
+    let process = std::process::id();
+    for n in &served {
+        let why = format!("dataset is busy: process {process} serves it");
+        say(&format!("spindle: cannot destroy '{}': {why}", names[*n]));
+    }
+    if served.is_empty() { Ok(()) } else { Err(Failure::said()) }
 }
 
 /// What is to go is mounted nowhere any more; before the first goes, so that all stays where one can't be unmounted.

@@ -237,7 +237,11 @@ impl Lister<'_> {
         }
         let mut text = Vec::new();
         if let Some(title) = title {
-            let title = [source.of.name().as_bytes(), b":/", title, b":"].concat();
+            let dataset = source.of.name().as_bytes();
+            let title = match title {
+                [] => [dataset, b":"].concat(),
+                path => [dataset, b":/", path, b":"].concat(),
+            };
             self.word(&title, &mut text);
             self.end_line(&mut text);
         }

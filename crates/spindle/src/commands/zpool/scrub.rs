@@ -301,22 +301,24 @@ fn as_text(
     let mut out = String::new();
     let _ =
         writeln!(out, "  pool: {}\n state: {}", printable::word(spa.name()), health.health.name());
-    let wrong = wrong_leaves(report);
-    if scrubbed.is_whole() && wrong > 0 {
-        let devices = if wrong == 1 { "1 device".to_owned() } else { format!("{wrong} devices") };
-        let _ = writeln!(
-            out,
-            "action: {devices} returned wrong data or none, and all of it was rebuilt from the others: replace what is failing, \
-             or run 'zpool scrub {}' where the pool is in use, which mends it",
-            printable::word(spa.name())
-        );
-    }
     let lost = lacking.lost_said(health, devices);
     let reason = match lost.is_empty() {
         false => Some(Reason::Lost),
         true => lacking.is_any(health).then_some(Reason::Lacking),
     };
-    reason.into_iter().for_each(|reason| troubles(&mut out, reason, &lost));
+    let wrong = wrong_leaves(report);
+    if let Some(reason) = reason {
+        // What a device lacks is told of it, and is not mended by who reads.
+        troubles(&mut out, reason, &lost);
+    } else if scrubbed.is_whole() && wrong > 0 {
+        let devices = if wrong == 1 { "1 device".to_owned() } else { format!("{wrong} devices") };
+        let _ = writeln!(
+            out,
+            "status: {devices} returned wrong data or none, and all of it was rebuilt from the others\n\
+             action: replace what is failing, or run 'zpool scrub {}' where the pool is in use, which mends it",
+            printable::word(spa.name())
+        );
+    }
     if let Some(perhaps) = lacking.perhaps_older(health, devices) {
         let _ = writeln!(out, "  note: {}", printable::line(&perhaps));
     }

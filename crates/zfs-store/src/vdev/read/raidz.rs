@@ -106,17 +106,20 @@ impl<'a> Reading<'a> {
     /// left out.
     pub(in crate::vdev) async fn rescue(&mut self, suspects: Suspects) -> Result<Buf, Failure> {
         let mut failure = self.why();
+        let mut counts_stale = false;
         for stale in [false, true] {
             if self.fetch(|_, _, _| true, stale).await == 0 && stale {
                 break;
             }
+            counts_stale = stale;
             // What stale leaves give may be all that was lacking; without it nothing is new before a suspect is left out.
             if let Some(block) = self.combine(suspects, usize::from(!stale)).await {
                 return Ok(block);
             }
             failure = self.why();
         }
-        if failure == Failure::Checksum {
+        // What a stale leaf lacks is enough for that: nothing says that any of the others is wrong.
+        if failure == Failure::Checksum && !counts_stale {
             self.blame_all();
         }
         Err(failure)
