@@ -290,7 +290,7 @@ mod tests {
             ("level = 'raid10'\ndisks = 8", 512),
             ("level = 'raid10'\ndisks = 8\nlayout = 'far-2'", 1024),
             ("level = 'raid10'\ndisks = 5", 640),
-            ("level = 'raid0'\nsets = 3\nof = { level = 'raid5', disks = 4 }", 384),
+            ("level = 'raid0'\nsets = 3\nof = { level = 'raid5', disks = 4 }", 1152),
         ] {
             for filesystem in ["xfs", "ext3-ordered"] {
                 let ours = read_ahead(filesystem, layout, false);
@@ -300,6 +300,6 @@ mod tests {
             assert_eq!(read_ahead("xfs", layout, true), ByteCount::kib(128), "{layout}: no md");
         }
         let luns = "level = 'raid0'\nsets = 3\nluns = true\nof = { level = 'raid5', disks = 4 }";
-        assert_eq!(read_ahead("xfs", luns, true), ByteCount::kib(384), "md over LUNs");
+        assert_eq!(read_ahead("xfs", luns, true), ByteCount::kib(1152), "md over LUNs");
     }
 }

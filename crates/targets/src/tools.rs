@@ -365,7 +365,7 @@ struct Bonnie {
 
 /// What stands behind `-n`: a number, or a text where more follows it.
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "it takes a number, as 16, or a text, as \"16:1024:1024\"")]
 enum Files {
     Units(u32),
     Text(String),

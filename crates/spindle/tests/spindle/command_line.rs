@@ -93,9 +93,9 @@ fn bad_input_is_answered_with_one_line_that_names_the_thing() {
         (
             run(&|text| {
                 text[..text.find("kind = \"random\"").expect("a kind")].to_owned()
-                    + "kind = \"bonnie\"\nfiles = 1\n"
+                    + "kind = \"bonnie\"\nsize = 1\n"
             }),
-            &["'files' is 1", "a text in quotation marks", "files = \"1\""],
+            &["'size' is 1", "a text in quotation marks", "size = \"1\""],
         ),
         (
             refusal(dir.path(), &["lab", "probe", "dd"], 2),
