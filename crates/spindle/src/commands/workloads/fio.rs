@@ -229,6 +229,7 @@ pub fn run(mut args: FioArgs) -> Result<(), Failure> {
             .map_err(|error| Failure::usage(format!("{error}, with directory=DIR")))?;
     }
     let plan = Arc::new(plan);
+    let asked = Arc::clone(&plan);
     let measured = args.dir.join(plan.first_path().unwrap_or_default());
     let root = match plan.has_absolute_paths() {
         true => Path::new("/"),
@@ -279,7 +280,7 @@ pub fn run(mut args: FioArgs) -> Result<(), Failure> {
         outcomes.push(outcome.outcome());
     }
     session.told(told.end())?;
-    conclude(&args, &line, &session, outcomes)?;
+    conclude(&args, &line, &asked, &session, outcomes)?;
     match failed {
         Some(error) => Err(Failure::failed(error)),
         None => Ok(()),
@@ -289,6 +290,7 @@ pub fn run(mut args: FioArgs) -> Result<(), Failure> {
 fn conclude(
     args: &FioArgs,
     line: &CommandLine,
+    asked: &Plan,
     session: &Session,
     outcomes: Vec<Outcome>,
 ) -> Result<(), Failure> {
@@ -296,7 +298,12 @@ fn conclude(
     let text: String = std::iter::once(line.text()).chain(files).collect();
     let stem = line.files.first().and_then(|file| file.file_stem());
     let name = match line.job() {
-        Some(job) => job.to_owned(),
+        // Figures of several are their sum, and no one's.
+        Some(job) => match asked.job_names().as_slice() {
+            [_] | [] => job.to_owned(),
+            [first, second] => format!("{first} and {second} together"),
+            [first, others @ ..] => format!("{first} and {} more together", others.len()),
+        },
         None => stem.unwrap_or_default().to_string_lossy().into_owned(),
     };
     let tool = ToolRun {
@@ -305,8 +312,11 @@ fn conclude(
         workload: &name,
         content: None,
         settings: match args.section.as_slice() {
-            [] => Vec::new(),
-            some => vec![("section".to_owned(), some.join(", "))],
+            [] => asked.asked(),
+            some => {
+                let section = ("section".to_owned(), some.join(", "));
+                std::iter::once(section).chain(asked.asked()).collect()
+            }
         },
         text: Some(&text),
         table: args.output_format == [Format::Normal],
