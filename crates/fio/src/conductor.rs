@@ -8,7 +8,8 @@
 use super::data::{Filler, content_spec};
 use super::error::FioError;
 use super::figures::Figures;
-use super::files::{self, Files, LaidOut};
+use super::files::{self, Files};
+use super::layout::{self, LaidOut, Made, Rooms};
 use super::outcome::{FioOutcome, Row};
 use super::plan::{Job, Plan, largest_block};
 use super::shared::{FlowGroup, FlowShare, JobState};
@@ -38,8 +39,8 @@ pub struct Setup {
     pub form: Form,
     /// Whether block devices may be written.
     pub destructive: bool,
-    /// Bytes that files which are laid out may take in all, where that is known.
-    pub room: Option<ByteCount>,
+    /// What is known of the room for files that are laid out.
+    pub rooms: Option<Rc<dyn Rooms>>,
     /// Is told what happens before the jobs begin, a line each.
     pub say: Rc<dyn Fn(&str)>,
 }
@@ -76,7 +77,11 @@ pub async fn run(
         stop,
         place,
     };
-    conductor.lay_out().await?;
+    let mut made = Made::default();
+    if let Err(error) = conductor.lay_out(&mut made).await {
+        made.undo(&conductor.place.tree).await;
+        return Err(error);
+    }
     conductor.begin().await?;
     Ok(conductor.outcome())
 }
@@ -140,8 +145,12 @@ struct Conductor {
 }
 
 impl Conductor {
-    async fn lay_out(&mut self) -> Result<(), FioError> {
+    async fn lay_out(&mut self, made: &mut Made) -> Result<(), FioError> {
         let plan = Arc::clone(&self.plan);
+        if let Some(rooms) = self.setup.rooms.clone() {
+            let (tree, destructive) = (&self.place.tree, self.setup.destructive);
+            layout::check_room(tree, &plan, &self.seeds, destructive, &*rooms).await?;
+        }
         for (index, job) in plan.jobs.iter().enumerate() {
             if !job.spec.create_serialize || self.stop.load(Ordering::Relaxed) {
                 continue;
@@ -150,12 +159,7 @@ impl Conductor {
             let mut prng = Prng::for_part(seed, "file sizes");
             let tree = &self.place.tree;
             let mut files = files::measure(tree, job, self.setup.destructive, &mut prng).await?;
-            let LaidOut { files: count, bytes } = files::to_lay_out(&files);
-            let room = self.setup.room.filter(|_| files::takes_room(&job.spec));
-            if let Some(room) = room.filter(|room| ByteCount(bytes) > *room) {
-                let (job, bytes) = (job.name.clone(), ByteCount(bytes));
-                return Err(FioError::NoRoom { job, bytes, room });
-            }
+            let LaidOut { files: count, bytes } = layout::to_lay_out(&files);
             if count > 0 {
                 let plural = if count > 1 { ("s", "total ") } else { ("", "") };
                 (self.setup.say)(&format!(
@@ -172,7 +176,7 @@ impl Conductor {
             let number = (plan.jobs.len() + index) as u64;
             let content = &self.contents[index];
             let mut filler = Filler::new(&job.spec.bytes, content, number, longest, 1, true);
-            files::lay_out(tree, job, &mut files, &mut filler, &self.stop).await?;
+            layout::lay_out(tree, job, &mut files, &mut filler, &self.stop, made).await?;
             self.files[index] = Some(files);
         }
         Ok(())

@@ -215,15 +215,17 @@ pub enum FioError {
     },
     /// What is laid out before it begins does not fit.
     #[error(
-        "job {job}: its files take {bytes}, and {room} are free; make size= smaller, or name another directory"
+        "{whose} files take {bytes}, and {room} are free where {file} is to lie; make size= smaller, or name another directory"
     )]
     NoRoom {
-        /// The job.
-        job: String,
+        /// The jobs, in words.
+        whose: String,
         /// What they take.
         bytes: ByteCount,
         /// What there is.
         room: ByteCount,
+        /// The first file that is to lie there.
+        file: String,
     },
     /// The file is too small for one block.
     #[error("job {job}: a block of {block_bytes} B is larger than what size= and the files leave")]

@@ -1,26 +1,17 @@
-//! The files of a job: their names, their sizes, and laying them out before the job begins.
+//! The files of a job: their names and their sizes. `layout` makes those that are too short.
 //!
 //! Names are fio's: those of `filename=`, or `filename_format` (`JOB.CLONE.FILE`) for each of
 //! `nrfiles`, below `directory=` (clones take turns at several). Which part of a file is used, and how
 //! much is done in all, follows fio's `setup_files`: without `filesize=` the size is shared by the
 //! files, the first ones taking what is left over; without `size=` it is what is there.
-//!
-//! A file that is too short is laid out: for reads (and `overwrite=1`) it is written whole, made
-//! durable and dropped from memory; for writes it is made anew and its space taken (`fallocate=`). One
-//! that is long enough is used as it is. So the state in which a job finds its files is fio's.
 
-use super::data::Filler;
 use super::error::FioError;
-use super::plan::{Job, Plan, largest_block, smallest_block};
-use super::spec::{Engine, Extent, Fallocate, Spec};
-use rt::{FileKind, FileRef, OpenHow, Request, TreeError, TreeErrorKind, TreeRef};
+use super::plan::{Job, Plan, smallest_block};
+use super::spec::{Engine, Extent};
+use rt::{FileKind, OpenHow, TreeError, TreeErrorKind, TreeRef};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use stdx::{ByteCount, Offset, Prng};
-
-/// What is written at once while a file is laid out. Larger costs memory, smaller time.
-const LAYOUT_BLOCK: u64 = 1 << 20;
+use stdx::Prng;
 
 /// One file of a job and the part of it that is used.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,6 +19,8 @@ pub(super) struct Span {
     /// Its path in the tree.
     pub(super) path: PathBuf,
     pub(super) kind: FileKind,
+    /// Whether it was there when it was looked at.
+    pub(super) there: bool,
     /// Its size.
     pub(super) real: u64,
     /// Where the part begins.
@@ -35,14 +28,14 @@ pub(super) struct Span {
     /// How long the part is.
     pub(super) len: u64,
     /// Whether it must be made longer first.
-    extend: bool,
+    pub(super) extend: bool,
 }
 
 #[cfg(test)]
 impl Span {
     /// A file that is as large as it is used.
     pub(super) fn for_test(kind: FileKind, offset: u64, len: u64) -> Span {
-        Span { path: "f".into(), kind, real: offset + len, offset, len, extend: false }
+        Span { path: "f".into(), kind, there: true, real: offset + len, offset, len, extend: false }
     }
 }
 
@@ -64,7 +57,11 @@ pub(super) fn paths(job: &Job) -> Vec<PathBuf> {
         count => spec.directories.get((job.clone % count) as usize),
     };
     let placed = |name: &str| {
-        let path = directory.map_or_else(PathBuf::new, PathBuf::from).join(name);
+        let path = match directory {
+            // As fio puts them together, a name below a directory is never absolute.
+            Some(directory) => Path::new(directory).join(name.trim_start_matches('/')),
+            None => PathBuf::from(name),
+        };
         // In the tree there is no root: it stands over "/" where a path is absolute.
         path.strip_prefix("/").map(Path::to_path_buf).unwrap_or(path)
     };
@@ -72,6 +69,16 @@ pub(super) fn paths(job: &Job) -> Vec<PathBuf> {
         return spec.filenames.iter().map(|name| placed(name)).collect();
     }
     (0..spec.nrfiles).map(|file| placed(&formatted(job, file))).collect()
+}
+
+/// A path of a job's file as its user knows it: with the root that the tree has not.
+pub(super) fn shown(job: &Job, path: &Path) -> String {
+    let spec = &job.spec;
+    let named = if spec.directories.is_empty() { &spec.filenames } else { &spec.directories };
+    match named.iter().any(|name| name.starts_with('/')) {
+        true => Path::new("/").join(path).display().to_string(),
+        false => path.display().to_string(),
+    }
 }
 
 impl Plan {
@@ -103,8 +110,8 @@ pub(super) async fn measure(
     let spec = &job.spec;
     let mut spans = Vec::new();
     for path in paths(job) {
-        let (kind, real) = if spec.engine == Engine::Null {
-            (FileKind::File, 0)
+        let (kind, there, real) = if spec.engine == Engine::Null {
+            (FileKind::File, false, 0)
         } else {
             match tree.status(&path).await {
                 Ok(status) if status.kind == FileKind::BlockDevice => {
@@ -116,10 +123,10 @@ pub(super) async fn measure(
                     let failed = |source| FioError::Tree { job: job.name.clone(), source };
                     let device = tree.open(&path, OpenHow::read()).await.map_err(failed)?;
                     let status = device.status().await.map_err(failed)?;
-                    (FileKind::BlockDevice, status.size.bytes())
+                    (FileKind::BlockDevice, true, status.size.bytes())
                 }
-                Ok(status) => (status.kind, status.size.bytes()),
-                Err(error) if error.kind == TreeErrorKind::NotFound => (FileKind::File, 0),
+                Ok(status) => (status.kind, true, status.size.bytes()),
+                Err(error) if error.kind == TreeErrorKind::NotFound => (FileKind::File, false, 0),
                 Err(source) => return Err(FioError::Tree { job: job.name.clone(), source }),
             }
         };
@@ -128,10 +135,11 @@ pub(super) async fn measure(
                 FileKind::Directory => TreeErrorKind::IsDirectory,
                 _ => TreeErrorKind::IsPipe,
             };
+            let path = PathBuf::from(shown(job, &path));
             let source = TreeError { op: rt::TreeOp::Open, path, kind };
             return Err(FioError::Tree { job: job.name.clone(), source });
         }
-        spans.push(Span { path, kind, real, offset: 0, len: 0, extend: false });
+        spans.push(Span { path, kind, there, real, offset: 0, len: 0, extend: false });
     }
     let free = match spec.fill_device {
         true => {
@@ -148,7 +156,7 @@ pub(super) async fn measure(
 fn settle(job: &Job, mut spans: Vec<Span>, free: u64, prng: &mut Prng) -> Result<Files, FioError> {
     let spec = &job.spec;
     let job_name = || job.name.clone();
-    let first = || spans.first().map_or(String::new(), |span| span.path.display().to_string());
+    let first = || spans.first().map_or(String::new(), |span| shown(job, &span.path));
     let there: u64 = spans.iter().map(|span| span.real).sum();
     let size = match spec.size {
         Extent::Bytes(size) => Some(size),
@@ -167,8 +175,7 @@ fn settle(job: &Job, mut spans: Vec<Span>, free: u64, prng: &mut Prng) -> Result
     let mut left_over = if spec.filesize.is_none() { (wanted - share * count) / block } else { 0 };
     let mut total = 0_u64;
     for span in &mut spans {
-        let beyond =
-            || FioError::OffsetBeyond { job: job_name(), file: span.path.display().to_string() };
+        let beyond = || FioError::OffsetBeyond { job: job_name(), file: shown(job, &span.path) };
         span.offset = start(job, span);
         span.len = match spec.filesize {
             None => {
@@ -242,172 +249,6 @@ fn start(job: &Job, span: &Span) -> u64 {
         (0, _) => offset,
         (align, _) => offset.next_multiple_of(align),
     }
-}
-
-/// What laying out did, for the output.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct LaidOut {
-    pub(super) files: u64,
-    pub(super) bytes: u64,
-}
-
-/// Makes the files that are too short, and the directories that they are in.
-pub(super) async fn lay_out(
-    tree: &TreeRef,
-    job: &Job,
-    files: &mut Files,
-    filler: &mut Filler,
-    stop: &AtomicBool,
-) -> Result<LaidOut, FioError> {
-    let spec = &job.spec;
-    let mut done = LaidOut::default();
-    if spec.engine == Engine::Null {
-        return Ok(done);
-    }
-    for span in &mut files.spans {
-        if span.kind == FileKind::File {
-            make_directories(tree, &span.path)
-                .await
-                .map_err(|source| FioError::Tree { job: job.name.clone(), source })?;
-        }
-        if span.extend && !stop.load(Ordering::Relaxed) {
-            done.files += 1;
-            done.bytes += span.offset + span.len;
-            extend(tree, job, span, filler, stop).await?;
-            span.extend = false;
-        }
-    }
-    Ok(done)
-}
-
-/// What of a layout is to come, told before it begins.
-pub(super) fn to_lay_out(files: &Files) -> LaidOut {
-    let short = files.spans.iter().filter(|span| span.extend);
-    short.fold(LaidOut::default(), |sum, span| LaidOut {
-        files: sum.files + 1,
-        bytes: sum.bytes + span.offset + span.len,
-    })
-}
-
-/// Whether files have content before a job begins: it reads it, or writes over it.
-fn is_written_before(spec: &Spec) -> bool {
-    spec.mode.read || spec.mode.write && spec.overwrite && !spec.append
-}
-
-/// Whether files take all their room before a job begins.
-pub(super) fn takes_room(spec: &Spec) -> bool {
-    !spec.fill_device && (is_written_before(spec) || matches!(spec.fallocate, Fallocate::Native))
-}
-
-async fn make_directories(tree: &TreeRef, path: &Path) -> Result<(), TreeError> {
-    let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) else {
-        return Ok(());
-    };
-    match tree.status(parent).await {
-        Ok(_) => return Ok(()),
-        Err(error) if error.kind == TreeErrorKind::NotFound => {}
-        Err(error) => return Err(error),
-    }
-    let mut made = PathBuf::new();
-    for name in parent.components() {
-        made.push(name);
-        match tree.create_directory(&made).await {
-            Ok(()) => {}
-            Err(error) if error.kind == TreeErrorKind::Exists => {}
-            // Where a directory is there, others may forbid to make it.
-            Err(_) if tree.status(&made).await.is_ok() => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
-}
-
-async fn extend(
-    tree: &TreeRef,
-    job: &Job,
-    span: &mut Span,
-    filler: &mut Filler,
-    stop: &AtomicBool,
-) -> Result<(), FioError> {
-    let spec = &job.spec;
-    let failed = |source| FioError::Tree { job: job.name.clone(), source };
-    let mode = spec.mode;
-    let written = is_written_before(spec);
-    let anew = written || mode.write && !spec.overwrite && !spec.append;
-    if anew {
-        match tree.remove_file(&span.path).await {
-            Err(error) if error.kind != TreeErrorKind::NotFound => return Err(failed(error)),
-            _ => {}
-        }
-    }
-    span.real = span.offset + span.len;
-    let filled = fill(tree, job, span, written, filler, stop).await;
-    // What was begun here and could not be ended takes the room of others.
-    if filled.is_err() && anew {
-        let _ = tree.remove_file(&span.path).await;
-    }
-    filled
-}
-
-/// Gives a file its size, and its content where that is read before it is written.
-async fn fill(
-    tree: &TreeRef,
-    job: &Job,
-    span: &mut Span,
-    written: bool,
-    filler: &mut Filler,
-    stop: &AtomicBool,
-) -> Result<(), FioError> {
-    let spec = &job.spec;
-    let failed = |source| FioError::Tree { job: job.name.clone(), source };
-    let how = OpenHow { write: true, create: spec.allow_create, ..OpenHow::default() };
-    let file = tree.open(&span.path, how).await.map_err(failed)?;
-    let size = ByteCount(span.real);
-    if !spec.fill_device {
-        match spec.fallocate {
-            Fallocate::None => {}
-            Fallocate::Native => file.allocate(size).await.map_err(failed)?,
-            Fallocate::Truncate => file.set_size(size).await.map_err(failed)?,
-        }
-    }
-    if !written {
-        return Ok(());
-    }
-    if !spec.fill_device {
-        file.set_size(size).await.map_err(failed)?;
-    }
-    write_whole(job, span, &file, filler, stop).await?;
-    if spec.create_fsync {
-        file.sync().await.map_err(failed)?;
-    }
-    file.drop_cache().await.map_err(failed)
-}
-
-async fn write_whole(
-    job: &Job,
-    span: &mut Span,
-    file: &FileRef,
-    filler: &mut Filler,
-    stop: &AtomicBool,
-) -> Result<(), FioError> {
-    let spec: &Spec = &job.spec;
-    let block = largest_block(spec).max(LAYOUT_BLOCK);
-    let mut at = 0;
-    while at < span.real && !stop.load(Ordering::Relaxed) {
-        let len = block.min(span.real - at);
-        let data = filler.next(ByteCount(len).as_usize());
-        match file.submit(Request::write(Offset(at), data)).await {
-            Ok(_) => at += len,
-            Err(error) if spec.fill_device && error.kind == rt::IoErrorKind::NoSpace => {
-                span.real = at;
-                span.len = span.len.min(at.saturating_sub(span.offset));
-            }
-            Err(error) => {
-                return Err(FioError::Io { job: job.name.clone(), source: error.into() });
-            }
-        }
-    }
-    Ok(())
 }
 
 /// Removes the files of a job (`unlink=1`).

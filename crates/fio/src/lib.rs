@@ -5,8 +5,8 @@
 //! the option, with its place in the file.
 //!
 //! Read in this order: `ini` (text to sections), `line` (a command line to sections), `value` (sizes, times, sums), `settings` (options to a
-//! typed `spec`), `plan` (sections to jobs); `conductor` (which job when), `files` (names, sizes,
-//! layout), `worker` (one job's loop) with `aim` (where the next I/O goes; `map`, `skew`), `pace` (when),
+//! typed `spec`), `plan` (sections to jobs), `asked` (what they do, in a word each); `conductor` (which job when), `files` (names, sizes),
+//! `layout` (making them), `worker` (one job's loop) with `aim` (where the next I/O goes; `map`, `skew`), `pace` (when),
 //! `queue` (what is under way), `data` and `verify` (what is written and checked), `figures` and `series`
 //! (what is counted), `search` and `steady` (jobs that look for a state); `outcome` (what a run gave), `output` with `json`,
 //! `text` and `terse`.
@@ -22,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 mod aim;
+mod asked;
 mod conductor;
 mod data;
 mod error;
@@ -29,6 +30,7 @@ mod figures;
 mod files;
 mod ini;
 mod json;
+mod layout;
 mod line;
 mod map;
 mod names;
@@ -55,6 +57,7 @@ pub use conductor::{Setup, run};
 pub use error::{FioError, JobError, Place};
 pub use figures::Direction;
 pub use ini::Sources;
+pub use layout::Rooms;
 pub use line::CommandLine;
 pub use names::nearest_of;
 pub use outcome::{FioOutcome, Stamp};

@@ -16,7 +16,7 @@ use super::names;
 use super::settings;
 use super::spec::{Checksum, Distribution, Extent, Spec};
 use super::value::{Machine, Reading};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use workload::crew::WORKERS_MAX;
@@ -38,6 +38,8 @@ pub(super) struct Job {
     pub(super) spec: Arc<Spec>,
     /// Options of its section as they were written, for the output.
     pub(super) options: Arc<Vec<(String, String)>>,
+    /// What it was asked for, by it or for all jobs, by the names that the code uses.
+    pub(super) asked: Arc<BTreeMap<String, String>>,
     /// Its number among all jobs, from 0.
     pub(super) number: usize,
     /// Its number among its clones, from 0.
@@ -95,6 +97,7 @@ pub fn read_line(
         machine,
         defaults: Spec::default(),
         globals: Vec::new(),
+        asked: BTreeMap::new(),
         jobs: Vec::new(),
         group: 0,
         in_group: 0,
@@ -104,11 +107,13 @@ pub fn read_line(
         // Of files but the first each begins anew, as in fio.
         if at > 1 {
             builder.defaults = Spec::default();
+            builder.asked.clear();
         }
         for section in sections {
             if section.is_global() {
                 apply_all(&mut builder.defaults, section, machine)?;
                 builder.globals.extend(written(section));
+                builder.asked = asked_with(&builder.asked, section);
             } else if only.is_empty() || only.contains(&section.name) {
                 builder.job(section)?;
             }
@@ -136,6 +141,17 @@ fn written(section: &Section) -> impl Iterator<Item = (String, String)> + '_ {
     options.filter_map(|option| Some((option.name.clone(), option.value.clone()?)))
 }
 
+/// Options of a section over those that hold for all jobs, by the names that the code uses.
+fn asked_with(defaults: &BTreeMap<String, String>, section: &Section) -> BTreeMap<String, String> {
+    let mut asked = defaults.clone();
+    asked.extend(section.options.iter().map(|option| {
+        // What stands alone is a flag.
+        let value = option.value.as_deref().unwrap_or("1");
+        (names::canonical(&option.name), value.trim().to_ascii_lowercase())
+    }));
+    asked
+}
+
 fn apply_all(spec: &mut Spec, section: &Section, machine: &Machine) -> Result<(), JobError> {
     // Two options decide how others are read and which others there are; they come first.
     const FIRST: [&str; 2] = ["kb_base", "ioengine"];
@@ -153,6 +169,7 @@ struct Builder<'a> {
     machine: &'a Machine,
     defaults: Spec,
     globals: Vec<(String, String)>,
+    asked: BTreeMap<String, String>,
     jobs: Vec<Job>,
     group: usize,
     in_group: usize,
@@ -189,6 +206,7 @@ impl Builder<'_> {
         }
         let spec = Arc::new(spec);
         let options: Arc<Vec<_>> = Arc::new(written(section).collect());
+        let asked = Arc::new(asked_with(&self.asked, section));
         for clone in 0..spec.numjobs {
             if self.jobs.len() >= WORKERS_MAX {
                 let place = section.place.clone();
@@ -198,6 +216,7 @@ impl Builder<'_> {
                 name: name.clone(),
                 spec: Arc::clone(&spec),
                 options: Arc::clone(&options),
+                asked: Arc::clone(&asked),
                 number: self.jobs.len(),
                 clone,
                 group: self.group,

@@ -21,6 +21,7 @@ use super::data::Filler;
 use super::error::FioError;
 use super::figures::{Direction, Each, Figures, Latency};
 use super::files::{self, Files};
+use super::layout::{self, Made};
 use super::open::OpenFiles;
 use super::pace::{Minimum, Pace};
 use super::plan::{Job, largest_block};
@@ -133,7 +134,12 @@ async fn lay_out_here(
 ) -> Result<Files, FioError> {
     let mut prng = stdx::Prng::for_part(seed, "file sizes");
     let mut files = files::measure(&place.tree, job, destructive, &mut prng).await?;
-    files::lay_out(&place.tree, job, &mut files, filler, stop).await?;
+    let mut made = Made::default();
+    let tree = &place.tree;
+    if let Err(error) = layout::lay_out(tree, job, &mut files, filler, stop, &mut made).await {
+        made.undo(tree).await;
+        return Err(error);
+    }
     Ok(files)
 }
 

@@ -3,7 +3,7 @@
 //! What could break: jobs that do more or less than they say, in another order, at another pace; output
 //! that readers of fio's JSON can't read; damage that verification does not see.
 
-use fio::{FioError, FioOutcome, Machine, Plan, Setup, Sources, Stamp};
+use fio::{FioError, FioOutcome, Machine, Plan, Rooms, Setup, Sources, Stamp};
 use rt::{FileTree, MemoryTree, OpenHow, Request, Runtime};
 use sim::SimReactor;
 use sim::host::Processor;
@@ -47,12 +47,20 @@ impl World {
     }
 
     fn attempt(&self, text: &str) -> Result<FioOutcome, FioError> {
+        self.attempt_within(text, None)
+    }
+
+    fn attempt_within(
+        &self,
+        text: &str,
+        rooms: Option<Rc<dyn Rooms>>,
+    ) -> Result<FioOutcome, FioError> {
         let crew = Rc::new(OneRuntime::new(self.runtime.handle(), Rc::clone(&self.tree) as _));
         let setup = Setup {
             seed: 1,
             form: Form::Bytes,
             destructive: false,
-            room: None,
+            rooms,
             say: Rc::new(|_: &str| ()),
         };
         let stop = Arc::new(AtomicBool::new(false));
@@ -253,4 +261,117 @@ fn a_job_without_a_size_and_one_with_too_small_a_file_are_refused() {
         let error = World::new().attempt(text).err().map(|error| error.to_string());
         assert_eq!(error.as_deref(), Some(said));
     }
+}
+
+/// A file system of so many bytes for each letter that names begin with.
+struct ByLetter(u64);
+
+impl Rooms for ByLetter {
+    fn file_system(&self, path: &Path) -> Option<u64> {
+        path.to_str().and_then(|path| path.bytes().next()).map(u64::from)
+    }
+
+    fn free(&self, _path: &Path) -> Option<ByteCount> {
+        Some(ByteCount(self.0))
+    }
+}
+
+impl World {
+    fn put(&self, path: &'static str, content: &[u8]) {
+        let (tree, data) = (Rc::clone(&self.tree), rt::SgList::from(rt::Buf::copy_of(content)));
+        let put = async move {
+            let file = tree.open(Path::new(path), OpenHow::create()).await.expect("made");
+            file.submit(Request::write(Offset(0), data)).await.expect("there is room");
+        };
+        self.runtime.block_on(put).expect("ends");
+    }
+
+    fn content(&self, path: &'static str) -> Vec<u8> {
+        let tree = Rc::clone(&self.tree);
+        let read = async move {
+            let file = tree.open(Path::new(path), OpenHow::read()).await.expect("there");
+            let size = file.status().await.expect("told").size;
+            file.submit(Request::read(Offset(0), size)).await.expect("read").to_vec()
+        };
+        self.runtime.block_on(read).expect("ends")
+    }
+
+    fn names(&self) -> Vec<String> {
+        let list = self.runtime.block_on(self.tree.list(Path::new(""))).expect("ends");
+        let mut names: Vec<String> = list
+            .expect("listed")
+            .into_iter()
+            .map(|entry| entry.name.display().to_string())
+            .collect();
+        names.sort();
+        names
+    }
+}
+
+#[test]
+fn a_layout_that_fails_leaves_what_was_there_and_nothing_else() {
+    for job in [
+        "rw=read\n",
+        "rw=write\n",
+        "rw=write\noverwrite=1\n",
+        "rw=write\nfile_append=1\n",
+        "rw=read\nfallocate=none\n",
+        "rw=read\ncreate_serialize=0\n",
+    ] {
+        let runtime = Runtime::new(SimReactor::new(Processor::infinite()));
+        let tree = MemoryTree::with_capacity("m", ByteCount::mib(4));
+        let world = World { runtime, tree };
+        let precious: Vec<u8> = (0..1 << 20).map(|at| (at % 251) as u8).collect();
+        world.put("data", &precious);
+        // The first job's file is made, the second's does not fit.
+        let text =
+            format!("[new]\nrw=read\nsize=256k\ndirectory=d\n[a]\n{job}size=8m\nfilename=data\n");
+        let attempt = world.attempt(&text);
+        let failed = attempt.map_or_else(Some, |done| done.errors.into_iter().next());
+        assert!(failed.is_some(), "{job}: 8 MiB do not fit");
+        assert!(world.content("data") == precious, "{job}: the file is as it was");
+        if !job.contains("create_serialize") {
+            assert_eq!(world.names(), ["data"], "{job}");
+        }
+    }
+}
+
+#[test]
+fn a_file_that_is_too_short_is_laid_out_anew_where_there_is_room() {
+    let world = World::new();
+    world.put("data", &[7; 1 << 16]);
+    world.run("[a]\nrw=read\nsize=1m\nfilename=data\n");
+    let content = world.content("data");
+    assert_eq!(content.len(), 1 << 20);
+    assert!(content[..1 << 16] != [7; 1 << 16], "written whole, as by fio");
+    assert_eq!(world.names(), ["data"]);
+}
+
+#[test]
+fn room_is_asked_for_all_jobs_together_and_by_file_system() {
+    let refused = |text: &str, free: u64| {
+        let world = World::new();
+        let attempt = world.attempt_within(text, Some(Rc::new(ByLetter(free))));
+        match attempt {
+            Ok(_) => None,
+            Err(error) => {
+                assert_eq!(world.names(), [""; 0], "nothing was begun");
+                Some(error.to_string())
+            }
+        }
+    };
+    let five = "[a]\nrw=read\nsize=60k\nnumjobs=5\n";
+    let told = refused(five, 250 << 10).expect("300 KiB do not fit");
+    assert!(
+        told.starts_with("job a: its files take 300 KiB, and 250 KiB are free where a.0.0"),
+        "{told}"
+    );
+    assert_eq!(refused(five, 300 << 10), None);
+    // One file that all share is there once.
+    assert_eq!(refused(&format!("{five}filename=f\n"), 60 << 10), None);
+    let two = "[a]\nrw=read\nsize=60k\n[b]\nrw=write\nsize=60k\n";
+    assert_eq!(refused(two, 60 << 10), None, "two file systems");
+    let alike = two.replace("[b]", "[ab]");
+    let told = refused(&alike, 60 << 10).expect("one file system");
+    assert!(told.starts_with("jobs a, ab: their files take 120 KiB"), "{told}");
 }

@@ -10,6 +10,7 @@
 //!
 //! * both runs were at the limit of the same link or processor: that was measured, twice;
 //! * either was answered from a cache;
+//! * jobs of fio were asked for other work (`rw`, `bs`, ...);
 //! * the metric explains and is not won by (how many cores were busy);
 //! * two real runs lie so far apart in time that drift alone may make as much. How much that is, is taken from
 //!   the runs themselves: the range of a cell's repeats, for as long as its run took, grows with the root of the time
@@ -22,12 +23,15 @@
 //!
 //! What a reader must know stands before the answer, and each cell's main metric before the others.
 
+mod apart;
 mod order;
 mod wrapped;
 
 use crate::metrics::{self, Better, UNSURE_RATIO, percent};
 use crate::results::{Cell, Metric, Partial, Results};
 use crate::stats::{self, Interval};
+use crate::study::ToolKind;
+use apart::Apart;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -149,8 +153,9 @@ pub fn compare(a: &Results, b: &Results) -> Result<RunComparison, CompareError> 
             if let Some(theirs) = other.metrics.get(name) {
                 let mut one = hold(cell, name, &cell.metrics[name], theirs, confidence);
                 one.main = name.as_str() == main;
-                one.reason = undecided(a, b, (cell, other), &one);
                 one.parameters = parameters.iter().map(|one| one.name.clone()).collect();
+                one.reason = unlike_jobs(a, &one.parameters)
+                    .or_else(|| undecided(a, b, (cell, other), &one));
                 comparisons.push(one);
             }
         }
@@ -161,7 +166,11 @@ pub fn compare(a: &Results, b: &Results) -> Result<RunComparison, CompareError> 
     notes.extend(general_notes(a, b));
     correct(&mut comparisons, confidence);
     let judged: Vec<&Comparison> = comparisons.iter().filter(|one| one.main).collect();
-    let mut verdict = sentence(&judged, confidence);
+    let again = match a.run.is_of_tool() {
+        true => "run both with --repeats 5",
+        false => "run both with --set repeats=5",
+    };
+    let mut verdict = sentence(&judged, confidence, again);
     if let Some(turned) = order::sentence(a, b, confidence) {
         verdict += &format!(" {turned}");
     }
@@ -254,6 +263,12 @@ const LIMITS: [(&str, &str); 2] = [
 /// Those of a cache that answered.
 const CACHES: [&str; 2] = ["cached", "cached-writes"];
 
+/// Two loads of fio that were asked for other work: then what differs is the work.
+fn unlike_jobs(a: &Results, parameters: &[String]) -> Option<String> {
+    let unlike = a.run.is_of_tool() && a.study == ToolKind::Fio.word() && !parameters.is_empty();
+    unlike.then(|| "the jobs were not asked for the same work".to_owned())
+}
+
 /// Why a difference of this metric in this cell is no verdict.
 fn undecided(
     a: &Results,
@@ -291,37 +306,6 @@ fn undecided(
             one.metric
         )
     })
-}
-
-/// How far apart in time two runs lie.
-struct Apart {
-    /// From the middle of one to the middle of the other.
-    gap_s: f64,
-    /// How long the longer one took.
-    length_s: f64,
-}
-
-impl Apart {
-    fn of(a: &Results, b: &Results) -> Option<Apart> {
-        let ends = |results: &Results| {
-            let run = &results.run;
-            Some((run.began_unix_s? as f64, run.ended_unix_s? as f64))
-        };
-        let ((a_began, a_ended), (b_began, b_ended)) = (ends(a)?, ends(b)?);
-        let gap_s = ((b_began + b_ended) - (a_began + a_ended)).abs() / 2.0;
-        // A run of no second is one: dates have no more.
-        let length_s = (a_ended - a_began).max(b_ended - b_began).max(1.0);
-        Some(Apart { gap_s, length_s })
-    }
-
-    /// The share by which a figure may drift from the one run to the other.
-    fn drift(&self, figure: &Metric) -> f64 {
-        let (low, high) = stats::ends(&figure.samples);
-        if figure.samples.len() < 2 || figure.mean == 0.0 {
-            return 0.0;
-        }
-        (high - low) / figure.mean.abs() * (self.gap_s / self.length_s).max(1.0).sqrt()
-    }
 }
 
 /// Corrects the p values within each metric and says what they mean.
@@ -371,7 +355,7 @@ fn otherwise<'a>(cells: impl Iterator<Item = &'a Comparison>) -> String {
 }
 
 /// `B is better in 12 of 48 cells, by 3.0–9.1 %; no difference at 95 % in 36.`
-fn sentence(judged: &[&Comparison], confidence: f64) -> String {
+fn sentence(judged: &[&Comparison], confidence: f64, again: &str) -> String {
     let of = |difference: Difference| -> Vec<f64> {
         let found = judged.iter().filter(|one| one.difference == difference);
         found.map(|one| one.change_percent.abs()).collect()
@@ -409,7 +393,7 @@ fn sentence(judged: &[&Comparison], confidence: f64) -> String {
     let unsure = of(Difference::Unsure);
     if !unsure.is_empty() {
         parts.push(format!(
-            "each repeat differs in {}, {}, and the repeats are too few to be sure: run both with --set repeats=5",
+            "each repeat differs in {}, {}, and the repeats are too few to be sure: {again}",
             unsure.len(),
             by(&unsure)
         ));
@@ -429,7 +413,7 @@ fn sentence(judged: &[&Comparison], confidence: f64) -> String {
     }
     match of(Difference::Unknown).len() {
         0 => {}
-        n => parts.push(format!("one repeat does not tell in {n}: run both with --set repeats=5")),
+        n => parts.push(format!("one repeat does not tell in {n}: {again}")),
     }
     format!("{}.", parts.join("; "))
 }
@@ -439,7 +423,11 @@ fn general_notes(a: &Results, b: &Results) -> Vec<String> {
     for (name, results) in [("A", a), ("B", b)] {
         if let Some(Partial { done, total }) = results.partial {
             notes.push(format!(
-                "{name} is partial: {done} of {total} runs are done; go on with it by `spindle lab run … --resume`"
+                "{name} is partial: {done} of {total} runs are done; {}",
+                match results.run.is_of_tool() {
+                    true => "a tool can't go on with it: run it anew for all of them",
+                    false => "go on with it by `spindle lab run … --resume`",
+                }
             ));
         }
     }

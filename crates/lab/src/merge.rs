@@ -6,7 +6,7 @@ use crate::metrics;
 use crate::pitfalls::{Pitfall, REPEATS_FEW};
 use crate::results::{Cell, FoundPitfall, LatencyPoint};
 use crate::stats;
-use crate::study::Study;
+use crate::study::{Kind, Study};
 use crate::target::TargetError;
 use std::collections::BTreeMap;
 use stdx::Prng;
@@ -65,6 +65,10 @@ pub(crate) fn merge(study: &Study, spec: &CellSpec, state: CellState) -> Cell {
         pitfalls: Vec::new(),
         error: None,
         parameters: spec.workload.parameters_with_sampling().into_iter().collect(),
+        main_metric: match &spec.workload.kind {
+            Kind::Tool(tool) => Some(tool.kind.main_metric().to_owned()),
+            _ => None,
+        },
         rounds: Vec::new(),
     };
     if let Some((_, reason)) = state.failed {

@@ -94,9 +94,13 @@ pub fn better(metric: &str) -> Better {
     if rate || metric.ends_with("mb_s") { Better::Higher } else { Better::Lower }
 }
 
-/// The metric that a cell is judged by where nobody says which: how long an operation took, else
+/// The metric that a cell is judged by where nobody says which: its tool's, else how long an operation took, else
 /// the throughput, else the I/Os a second, else whatever there is. Of random I/O it is the I/Os a second.
 pub fn main_metric(cell: &Cell) -> Option<&str> {
+    if let Some(main) = cell.main_metric.as_deref().filter(|main| cell.metrics.contains_key(*main))
+    {
+        return Some(main);
+    }
     let is_random = cell.parameters.contains_key("read_share");
     let by_throughput = ["ops_per_s", "duration_s", "throughput_mb_s", "iops"];
     let by_ios = ["ops_per_s", "duration_s", "iops", "throughput_mb_s"];

@@ -40,6 +40,12 @@ pub enum OutputError {
         /// The directory.
         dir: PathBuf,
     },
+    /// Another run is going to write there.
+    #[error("{}: another run that is under way writes its result there; name another directory with --out", dir.display())]
+    Busy {
+        /// The directory.
+        dir: PathBuf,
+    },
     /// The disk is full.
     #[error("{}: the disk is full; free some space or name another place with --out", path.display())]
     Full {
@@ -59,7 +65,7 @@ pub enum OutputError {
         mend: &'static str,
     },
     /// The file is no `results.json`.
-    #[error("{}: this is no results.json of Spindle: {why}; name a directory that `spindle lab run` wrote", path.display())]
+    #[error("{}: this is no results.json of Spindle: {why}; name a directory that `spindle lab run`, or a tool's --out, wrote", path.display())]
     Malformed {
         /// The file.
         path: PathBuf,
@@ -181,6 +187,41 @@ pub fn check_writable(dir: &Path) -> Result<(), OutputError> {
     outcome.map(|_| ())
 }
 
+/// A directory that is kept for the result of one run, until this is dropped.
+#[derive(Debug)]
+pub struct Held {
+    made: Vec<PathBuf>,
+    _locked: Option<File>,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // Only what is empty goes.
+        remove(&self.made);
+    }
+}
+
+/// Makes the directory and keeps it for one run, so that no other's result comes to lie there meanwhile. File systems
+/// without locks let all in.
+///
+/// # Errors
+/// Another run has it, or it can't be made.
+pub fn hold(dir: &Path) -> Result<Held, OutputError> {
+    let made = missing(dir);
+    let mut held = Held { made, _locked: None };
+    fs::create_dir_all(dir).map_err(system(
+        dir,
+        "cannot be made",
+        "name another place with --out",
+    ))?;
+    let Ok(locked) = File::open(dir) else { return Ok(held) };
+    if let Err(fs::TryLockError::WouldBlock) = locked.try_lock() {
+        return Err(OutputError::Busy { dir: dir.to_owned() });
+    }
+    held._locked = Some(locked);
+    Ok(held)
+}
+
 /// Writes `results.json` and the other files (name and content) into the directory, which is made if
 /// need be.
 pub fn write_results(
@@ -255,7 +296,7 @@ pub fn read_results(path: &Path) -> Result<Results, OutputError> {
     let text = fs::read_to_string(&file).map_err(system(
         &file,
         "cannot be read",
-        "name a directory that `spindle lab run` wrote",
+        "name a directory that `spindle lab run`, or a tool's --out, wrote",
     ))?;
     let malformed = |error: serde_json::Error| OutputError::Malformed {
         path: file.clone(),

@@ -62,6 +62,21 @@ pub struct Results {
     pub layouts: Vec<LayoutFigures>,
 }
 
+/// How a tool's load is said to have been steady.
+const TOOL_STEADY: &str = "the tool's own length";
+
+impl RunFacts {
+    /// Says that a tool was run by itself, as long as it takes.
+    pub fn set_of_tool(&mut self) {
+        self.steady = TOOL_STEADY.to_owned();
+    }
+
+    /// Whether a tool was run by itself, and no study.
+    pub fn is_of_tool(&self) -> bool {
+        self.steady == TOOL_STEADY
+    }
+}
+
 /// How much of a run is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Partial {
@@ -222,6 +237,10 @@ pub struct Cell {
     /// Every parameter of the workload, those that the study leaves at their defaults among them.
     #[serde(default)]
     pub parameters: BTreeMap<String, String>,
+    /// The metric that a tool's cell is judged by, in report and comparison; none where the figures decide, and
+    /// of results from before it was written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub main_metric: Option<String>,
     /// The rounds of each repeat, the window's among them, so that "steady" can be looked at; empty of
     /// workloads without rounds.
     #[serde(default)]

@@ -131,7 +131,7 @@ pub fn results(single: &Single<'_>, runs: Vec<CellRun>) -> Results {
     let results = run::run(&study, &done, &options, &NoObserver);
     let mut results = results.expect("there is one cell, and handing out what is there can't fail");
     results.run.command = single.command.clone();
-    results.run.steady = "the tool's own length".to_owned();
+    results.run.set_of_tool();
     (results.run.began_unix_s, results.run.ended_unix_s) =
         (single.began_unix_s, single.ended_unix_s);
     results

@@ -380,6 +380,7 @@ mod tests {
             pitfalls: Vec::new(),
             error: None,
             parameters: BTreeMap::new(),
+            main_metric: None,
             rounds: Vec::new(),
         }
     }

@@ -119,7 +119,7 @@ impl Plan {
                     seed,
                     form,
                     destructive: false,
-                    room: None,
+                    rooms: None,
                     say: Rc::new(|_: &str| {}),
                 };
                 let outcome = fio::run(crew, plan, setup, stop).await.map_err(ToolError::of)?;

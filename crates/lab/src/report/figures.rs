@@ -5,7 +5,7 @@
 //! more: `412 ±11`, never `412.3345 ± 11.2`. The rules, in order:
 //!
 //! 1. The interval's half width is rounded to two digits if they begin with 1 or 2, else to one
-//!    (`±11`, `±0.4`); the mean is rounded to the same place. A half width below a ten-thousandth of
+//!    (`±11`, `±0.4`); the mean is rounded to the same place, and to two significant digits at the least. A half width below a ten-thousandth of
 //!    the mean counts as that, or a nearly exact simulation would print ten digits.
 //! 2. Without an interval (one sample) a figure has three significant digits and no `±`.
 //! 3. The half width is that of the *farther* end: a bootstrap interval need not be symmetrical, and
@@ -290,7 +290,12 @@ fn rounded(mean: f64, half: f64) -> (String, String) {
     if mean != 0.0 {
         place = place.max(mean.abs().log10().floor() as i32 - 3);
     }
-    (at_place(mean, place), at_place(half, place))
+    // An interval as wide as that says little, and is no reason to hide the mean behind it.
+    let mean_place = match mean == 0.0 {
+        true => place,
+        false => place.min(mean.abs().log10().floor() as i32 - 1),
+    };
+    (at_place(mean, mean_place), at_place(half, place))
 }
 
 /// With this many significant digits.
@@ -441,6 +446,8 @@ mod tests {
         assert_eq!(unit.figure(estimate(412.3345, 4.7)), "412 ±5");
         assert_eq!(unit.figure(estimate(412.3345, 0.31)), "412.3 ±0.3");
         assert_eq!(unit.figure(estimate(412.3345, 96.0)), "410 ±100");
+        assert_eq!(unit.figure(estimate(4031.0, 40_000.0)), "4000 ±40\u{202f}000");
+        assert_eq!(unit.figure(estimate(8.64, 70.0)), "8.6 ±70");
         assert_eq!(
             unit.figure(estimate(1_234_567.0, 45_000.0)),
             "1\u{202f}230\u{202f}000 ±50\u{202f}000"

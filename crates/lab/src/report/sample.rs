@@ -57,6 +57,7 @@ fn cell(factors: &[(&str, &str)], workload: &str, repeats: u32) -> Cell {
         pitfalls: Vec::new(),
         error: None,
         parameters: BTreeMap::new(),
+        main_metric: None,
         rounds: Vec::new(),
     }
 }

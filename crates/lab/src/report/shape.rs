@@ -198,6 +198,13 @@ fn distinct_levels<'c>(cells: &[&'c Cell], level: impl Fn(&'c Cell) -> &'c str) 
 
 fn primary_metric(cells: &[&Cell]) -> String {
     let has = |metric: &str| cells.iter().any(|cell| cell.metrics.contains_key(metric));
+    let tools: std::collections::BTreeSet<&str> = cells
+        .iter()
+        .filter_map(|cell| cell.main_metric.as_deref().filter(|main| has(main)))
+        .collect();
+    if let (1, Some(main)) = (tools.len(), tools.first()) {
+        return (*main).to_owned();
+    }
     // What a tool sums up its operations by is what it is judged by.
     if has("ops_per_s") {
         return "ops_per_s".into();

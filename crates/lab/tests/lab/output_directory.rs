@@ -100,5 +100,8 @@ fn what_is_no_result_is_refused_by_name() {
     assert!(later.contains("its format is 99"), "{later}");
     assert!(later.ends_with("use the version that wrote it, 9.9"), "{later}");
     let nowhere = read_results(&dir.path().join("nowhere")).expect_err("nothing there").to_string();
-    assert!(nowhere.ends_with("name a directory that `spindle lab run` wrote"), "{nowhere}");
+    assert!(
+        nowhere.ends_with("name a directory that `spindle lab run`, or a tool's --out, wrote"),
+        "{nowhere}"
+    );
 }

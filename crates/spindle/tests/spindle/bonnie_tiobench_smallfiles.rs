@@ -310,3 +310,103 @@ fn bonnie_rewrites_faster_on_more_simulated_disks() {
     assert!(rates.windows(2).all(|two| two[1] > 1.15 * two[0]), "{rates:?}");
     assert!(rates[rates.len() - 1] > 2.5 * rates[0], "{rates:?}");
 }
+
+/// What could break: an error in a late repeat that takes those before it along.
+#[test]
+fn repeats_that_are_done_outlive_an_error_in_a_later_one() {
+    for (tool, words) in [
+        ("smallfiles", &["-n", "300", "-s", "1k", "-d", "work"][..]),
+        ("tiobench", &["--size", "2", "--threads", "1", "--random", "50", "-d", "work"]),
+        ("bonnie", &["-s", "4", "-r", "0", "-n", "0", "-f", "-d", "work"]),
+    ] {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let work = dir.path().join("work");
+        std::fs::create_dir(&work).expect("made");
+        let mut child = Command::new(env!("CARGO_BIN_EXE_spindle"))
+            .args(["lab", tool])
+            .args(words)
+            .args(["--repeats", "1000", "--out", "out"])
+            .current_dir(dir.path())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        // The first that it prints is of a repeat that is done.
+        let mut first = [0];
+        let stdout = child.stdout.as_mut().expect("a pipe");
+        std::io::Read::read_exact(stdout, &mut first).expect("a repeat is told");
+        std::fs::rename(&work, dir.path().join("gone")).expect("renamed");
+        let output = child.wait_with_output().expect("it ends");
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{tool}: {errors}");
+        let results = std::fs::read(dir.path().join("out/results.json")).expect(tool);
+        let results: serde_json::Value = serde_json::from_slice(&results).expect("JSON");
+        let done = results["partial"]["done"].as_u64().expect("partial");
+        assert!(done >= 1 && results["partial"]["total"] == 1000, "{tool}: {results}");
+        let told = format!("repeat {} of 1000 came to no end", done + 1);
+        assert!(errors.lines().any(|line| line.contains(&told)), "{tool}: {errors}");
+    }
+}
+
+#[test]
+fn a_report_is_written_where_nothing_can_be_printed() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    for (at, words) in [
+        &["smallfiles", "-n", "20", "--repeats", "2"][..],
+        &["bonnie", "-s", "1", "-r", "0", "-n", "0", "-d", "."],
+        &["tiobench", "--size", "1", "--threads", "1", "--random", "10", "-d", "."],
+        &["fio", "--name=a", "--rw=write", "--size=64k"],
+        &["fio", "--name=a", "--rw=write", "--size=64k", "--output=/dev/full"],
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("Linux has it");
+        let out = format!("out{at}");
+        let output = Command::new(env!("CARGO_BIN_EXE_spindle"))
+            .arg("lab")
+            .args(words)
+            .args(["--out", &out])
+            .current_dir(dir.path())
+            .stdout(full)
+            .output()
+            .expect("the program starts");
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{words:?}: {errors}");
+        assert!(errors.contains("No space left on device"), "{words:?}: {errors}");
+        assert!(dir.path().join(&out).join("results.json").is_file(), "{words:?}: {errors}");
+    }
+}
+
+#[test]
+fn a_folder_takes_the_report_of_one_run_at_a_time() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let words = ["fio", "--name=long", "--rw=read", "--size=64k", "--time_based", "--out=same"];
+    let mut first = Command::new(env!("CARGO_BIN_EXE_spindle"))
+        .arg("lab")
+        .args(words)
+        .arg("--runtime=3")
+        .current_dir(dir.path())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("the program starts");
+    let begun = dir.path().join("long.0.0");
+    let until = Instant::now() + Duration::from_secs(20);
+    while !begun.exists() && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    for force in [&[][..], &["--force"]] {
+        let short = [&["smallfiles", "-n", "10", "--out", "same"], force].concat();
+        let output = lab(dir.path(), &short);
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{errors}");
+        assert!(errors.contains("same: another run that is under way writes"), "{errors}");
+    }
+    assert!(first.wait().expect("it ends").success());
+    let results = std::fs::read_to_string(dir.path().join("same/results.json")).expect("written");
+    assert!(results.contains("fio: long"), "{results}");
+    // A run that comes to nothing leaves no folder.
+    let output = lab(dir.path(), &["fio", "--name=a", "--rw=read", "--out=none/here"]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(!dir.path().join("none").exists());
+}

@@ -213,3 +213,62 @@ fn a_note_of_the_cache_counts_what_is_read() {
     let told = text(&output.stderr);
     assert!(output.status.success() && told.contains("the 2 MiB that are read fit into"), "{told}");
 }
+
+/// What could break: a user's file that goes because what a job wants of it does not fit; a path that is looked for below another
+/// root.
+#[test]
+fn a_file_that_was_there_outlives_a_job_that_does_not_fit() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let data = dir.path().join("data.bin");
+    std::fs::write(&data, "precious").expect("written");
+    let whole = format!("--filename={}", data.display());
+    let below = format!("--directory={}", dir.path().display());
+    for place in [&[whole.as_str()][..], &["--filename=data.bin", &below], &["--filename=data.bin"]]
+    {
+        for rw in ["--rw=read", "--rw=write"] {
+            let words = [&["--name=x", rw, "--size=900t"], place].concat();
+            let output = line(dir.path(), &words);
+            let error = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(1), "{words:?}: {error}");
+            assert!(error.contains("job x: its files take 900 TiB, and "), "{error}");
+            if place.iter().any(|word| word.contains("=/")) {
+                assert!(error.contains(&format!("where {} is to lie", data.display())), "{error}");
+            }
+            assert_eq!(std::fs::read_to_string(&data).expect("there"), "precious");
+        }
+    }
+}
+
+/// What could break: a repeat that takes another's place in the output.
+#[test]
+fn every_repeat_is_told_in_every_form_and_has_its_logs() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let job = ["--name=a", "--rw=write", "--size=64k", "--name=b", "--rw=read", "--size=64k"];
+    let run = |more: &[&str]| {
+        let output = line(dir.path(), &[&job, more].concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let read = |name: &str| std::fs::read_to_string(dir.path().join(name)).expect("there");
+    run(&["--repeats=3", "--minimal", "--output=o.terse"]);
+    assert_eq!(read("o.terse").lines().filter(|line| line.starts_with("3;fio-")).count(), 6);
+    for form in ["json", "json+"] {
+        run(&["--repeats=3", "--output=o.json", &format!("--output-format={form}")]);
+        let told = run(&["--repeats=3", &format!("--output-format={form}")]);
+        for told in [told, read("o.json")] {
+            let json: serde_json::Value = serde_json::from_str(&told).expect("one document");
+            let jobs = json["jobs"].as_array().expect("jobs");
+            let of: Vec<_> =
+                jobs.iter().map(|job| (job["repeat"].as_u64(), job["jobname"].as_str())).collect();
+            let expected = [1, 2, 3].map(|n| [(Some(n), Some("a")), (Some(n), Some("b"))]).concat();
+            assert_eq!(of, expected);
+        }
+    }
+    run(&["--write_bw_log=l", "--repeats=2"]);
+    // The log is of the job that names it.
+    for repeat in [1, 2] {
+        assert_eq!(read(&format!("l_bw.2.{repeat}.log")).lines().count(), 16);
+    }
+    run(&["--write_bw_log=once"]);
+    assert_eq!(read("once_bw.2.log").lines().count(), 16);
+}

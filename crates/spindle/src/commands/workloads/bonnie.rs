@@ -134,7 +134,7 @@ pub fn run(args: BonnieArgs) -> Result<(), Failure> {
     let content = session.content(content_spec);
     let only_lines = args.runs.is_some();
     if args.runs.is_some_and(|runs| runs > 1) {
-        print(&format!("{}\n", csv::header()))?;
+        session.told(print(&format!("{}\n", csv::header())))?;
     }
     let mut outcomes = Vec::new();
     for repeat in 0..session.repeats() {
@@ -145,17 +145,14 @@ pub fn run(args: BonnieArgs) -> Result<(), Failure> {
         let ended = session.block_on(move |crew| async move {
             bonnie::run(&*crew, plan, &content, stop, listener).await
         });
-        if ended.is_err() && session.ends_early(&outcomes)? {
-            break;
-        }
-        let outcome = ended.map_err(Failure::failed)?;
+        let Some(outcome) = session.ended(ended, &outcomes)? else { break };
         if !only_lines {
             match args.quiet {
                 true => table::text(&outcome).trim_end().lines().for_each(say),
-                false => print(&table::text(&outcome))?,
+                false => session.told(print(&table::text(&outcome)))?,
             }
         }
-        print(&format!("{}\n", csv::line(&outcome)))?;
+        session.told(print(&format!("{}\n", csv::line(&outcome))))?;
         outcomes.push(outcome.outcome());
     }
     let tool = ToolRun {

@@ -87,21 +87,18 @@ pub fn run(args: FilebenchArgs) -> Result<(), Failure> {
     // What a repeat leaves the next one writes over.
     let room = session::free(directory);
     for repeat in 0..session.repeats() {
-        print(&format!(
+        session.told(print(&format!(
             "Filebench Version {} (Spindle {})\n",
             output::VERSION,
             env!("CARGO_PKG_VERSION")
-        ))?;
+        )))?;
         let (plan, content, stop) = (Rc::clone(&plan), content.clone(), session.stop());
         let (seed, clean) = (session.seed(repeat), args.clean);
         let ended = session.block_on(move |crew| async move {
             let console = Rc::new(Terminal { last: Cell::new(Instant::now()), room });
             run_filebench(&*crew, &plan, &content, seed, clean, &stop, console).await
         });
-        if ended.is_err() && session.ends_early(&outcomes)? {
-            break;
-        }
-        let outcome = ended.map_err(Failure::failed)?;
+        let Some(outcome) = session.ended(ended, &outcomes)? else { break };
         if repeat == 0 {
             outcome.warnings.iter().for_each(|warning| say(&format!("note: {warning}")));
         }

@@ -8,13 +8,15 @@ use super::session::{self, Common, Session, ToolRun};
 use crate::commands::clock::ctime;
 use crate::output::{Failure, print, say};
 use clap::{Args, ValueEnum};
-use fio::{CommandLine, FioOutcome, JobError, Plan, Setup, Stamp, nearest_of};
+use fio::{CommandLine, FioOutcome, JobError, Plan, Rooms, Setup, Stamp, nearest_of};
 use lab::study::ToolKind;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
+use stdx::ByteCount;
 use targets::inputs::{InputError, fio_line_plan};
 use targets::this_machine;
 use workload::content::Form;
@@ -227,12 +229,8 @@ pub fn run(mut args: FioArgs) -> Result<(), Failure> {
             .map_err(|error| Failure::usage(format!("{error}, with directory=DIR")))?;
     }
     let plan = Arc::new(plan);
+    let asked = Arc::clone(&plan);
     let measured = args.dir.join(plan.first_path().unwrap_or_default());
-    // Absolute paths may lead to several file systems.
-    let room = match plan.has_absolute_paths() {
-        true => None,
-        false => session::free(there(&measured)),
-    };
     let root = match plan.has_absolute_paths() {
         true => Path::new("/"),
         false => &args.dir,
@@ -248,9 +246,10 @@ pub fn run(mut args: FioArgs) -> Result<(), Failure> {
         .filter_map(|file| Some(there(root.join(file).parent()?).to_owned()))
         .collect();
     session.makes_files_in(folders.into_iter());
-    let told = Told { formats: &args.output_format, file: args.output.as_deref() };
+    let rooms: Rc<dyn Rooms> = Rc::new(HostRooms { root: root.to_owned() });
+    let mut told = Told::new(&args, session.repeats());
     if told.is_for_people() {
-        told.begin(&fio::opening(&plan, &version()))?;
+        session.told(told.write(&fio::opening(&plan, &version())))?;
     }
     let (mut outcomes, mut failed) = (Vec::new(), None);
     for repeat in 0..session.repeats() {
@@ -260,7 +259,7 @@ pub fn run(mut args: FioArgs) -> Result<(), Failure> {
             seed: session.seed(repeat),
             form: Form::Bytes,
             destructive: args.destructive,
-            room,
+            rooms: Some(Rc::clone(&rooms)),
             say: Rc::new(move |line: &str| {
                 if !quiet {
                     say(line);
@@ -268,12 +267,9 @@ pub fn run(mut args: FioArgs) -> Result<(), Failure> {
             }),
         };
         let ended = session.block_on(move |crew| fio::run(crew, plan, setup, stop));
-        if ended.is_err() && session.ends_early(&outcomes)? {
-            break;
-        }
-        let outcome = ended.map_err(Failure::failed)?;
-        told.tell(&outcome)?;
-        write_logs(&outcome)?;
+        let Some(outcome) = session.ended(ended, &outcomes)? else { break };
+        session.told(told.tell(&outcome, repeat + 1))?;
+        session.told(write_logs(&outcome, repeat + 1, session.repeats()))?;
         // What was done until then is told, as fio does, and that it is no result.
         if session.ends_early(&outcomes)? {
             break;
@@ -283,7 +279,8 @@ pub fn run(mut args: FioArgs) -> Result<(), Failure> {
         }
         outcomes.push(outcome.outcome());
     }
-    conclude(&args, &line, &session, outcomes)?;
+    session.told(told.end())?;
+    conclude(&args, &line, &asked, &session, outcomes)?;
     match failed {
         Some(error) => Err(Failure::failed(error)),
         None => Ok(()),
@@ -293,6 +290,7 @@ pub fn run(mut args: FioArgs) -> Result<(), Failure> {
 fn conclude(
     args: &FioArgs,
     line: &CommandLine,
+    asked: &Plan,
     session: &Session,
     outcomes: Vec<Outcome>,
 ) -> Result<(), Failure> {
@@ -300,7 +298,12 @@ fn conclude(
     let text: String = std::iter::once(line.text()).chain(files).collect();
     let stem = line.files.first().and_then(|file| file.file_stem());
     let name = match line.job() {
-        Some(job) => job.to_owned(),
+        // Figures of several are their sum, and no one's.
+        Some(job) => match asked.job_names().as_slice() {
+            [_] | [] => job.to_owned(),
+            [first, second] => format!("{first} and {second} together"),
+            [first, others @ ..] => format!("{first} and {} more together", others.len()),
+        },
         None => stem.unwrap_or_default().to_string_lossy().into_owned(),
     };
     let tool = ToolRun {
@@ -309,8 +312,11 @@ fn conclude(
         workload: &name,
         content: None,
         settings: match args.section.as_slice() {
-            [] => Vec::new(),
-            some => vec![("section".to_owned(), some.join(", "))],
+            [] => asked.asked(),
+            some => {
+                let section = ("section".to_owned(), some.join(", "));
+                std::iter::once(section).chain(asked.asked()).collect()
+            }
         },
         text: Some(&text),
         table: args.output_format == [Format::Normal],
@@ -336,43 +342,45 @@ fn version() -> String {
     format!("{FIO_VERSION} (spindle {})", env!("CARGO_PKG_VERSION"))
 }
 
+/// The room of this host's file systems, of a tree over `root`.
+struct HostRooms {
+    root: PathBuf,
+}
+
+impl Rooms for HostRooms {
+    fn file_system(&self, path: &Path) -> Option<u64> {
+        std::fs::metadata(there(&self.root.join(path))).ok().map(|found| found.dev())
+    }
+
+    fn free(&self, path: &Path) -> Option<ByteCount> {
+        session::free(there(&self.root.join(path)))
+    }
+}
+
 /// Where the output goes and in which forms.
 struct Told<'a> {
     formats: &'a [Format],
     file: Option<&'a Path>,
+    begun: bool,
+    repeats: u32,
+    /// fio's documents of several repeats, which are told as one for each form.
+    documents: BTreeMap<usize, serde_json::Value>,
 }
 
-impl Told<'_> {
+impl<'a> Told<'a> {
+    fn new(args: &'a FioArgs, repeats: u32) -> Told<'a> {
+        let (formats, file) = (&args.output_format[..], args.output.as_deref());
+        Told { formats, file, begun: false, repeats, documents: BTreeMap::new() }
+    }
+
     fn is_for_people(&self) -> bool {
         self.formats.contains(&Format::Normal)
     }
 
-    /// The first lines. They begin the file where the output goes to one.
-    fn begin(&self, text: &str) -> Result<(), Failure> {
-        match self.file {
-            Some(path) => std::fs::write(path, text).map_err(|error| unwritable(path, &error)),
-            None => print(text),
-        }
-    }
-
-    fn tell(&self, outcome: &FioOutcome) -> Result<(), Failure> {
-        let stamp = stamp()?;
-        let mut text = String::new();
-        for format in self.formats {
-            match format {
-                Format::Normal => text.push_str(&outcome.text(&stamp)),
-                Format::Terse => text.push_str(&outcome.terse(&stamp)),
-                Format::Json | Format::JsonPlus => {
-                    let bins = *format == Format::JsonPlus;
-                    let document = outcome.json(&stamp, bins);
-                    let written = serde_json::to_string_pretty(&document);
-                    text.push_str(&written.map_err(Failure::failed)?);
-                    text.push('\n');
-                }
-            }
-        }
-        let Some(path) = self.file else { return print(&text) };
-        let append = self.is_for_people();
+    /// Writes what follows. The first of it begins the file, where the output goes to one.
+    fn write(&mut self, text: &str) -> Result<(), Failure> {
+        let Some(path) = self.file else { return print(text) };
+        let append = std::mem::replace(&mut self.begun, true);
         let mut options = std::fs::OpenOptions::new();
         options.create(true).write(true).append(append).truncate(!append);
         let file = options.open(path);
@@ -380,17 +388,77 @@ impl Told<'_> {
             file.and_then(|mut file| std::io::Write::write_all(&mut file, text.as_bytes()));
         written.map_err(|error| unwritable(path, &error))
     }
+
+    /// Tells a repeat, counted from 1.
+    fn tell(&mut self, outcome: &FioOutcome, repeat: u32) -> Result<(), Failure> {
+        let stamp = stamp()?;
+        let mut text = String::new();
+        for (at, format) in self.formats.iter().enumerate() {
+            match format {
+                Format::Normal => text.push_str(&outcome.text(&stamp)),
+                Format::Terse => text.push_str(&outcome.terse(&stamp)),
+                Format::Json | Format::JsonPlus => {
+                    let document = outcome.json(&stamp, *format == Format::JsonPlus);
+                    match self.repeats {
+                        1 => text.push_str(&document_text(&document)?),
+                        _ => gather(&mut self.documents, at, document, repeat),
+                    }
+                }
+            }
+        }
+        match text.is_empty() {
+            true => Ok(()),
+            false => self.write(&text),
+        }
+    }
+
+    /// Tells what was gathered of all repeats.
+    fn end(&mut self) -> Result<(), Failure> {
+        for document in std::mem::take(&mut self.documents).into_values() {
+            self.write(&document_text(&document)?)?;
+        }
+        Ok(())
+    }
+}
+
+fn document_text(document: &serde_json::Value) -> Result<String, Failure> {
+    serde_json::to_string_pretty(document).map(|text| text + "\n").map_err(Failure::failed)
+}
+
+/// Adds a repeat's jobs to those of the repeats before, each with the number of its repeat.
+fn gather(
+    documents: &mut BTreeMap<usize, serde_json::Value>,
+    at: usize,
+    mut document: serde_json::Value,
+    repeat: u32,
+) {
+    let jobs = document.get_mut("jobs").and_then(serde_json::Value::as_array_mut);
+    for job in jobs.into_iter().flatten().filter_map(serde_json::Value::as_object_mut) {
+        job.insert("repeat".to_owned(), repeat.into());
+    }
+    let Some(first) = documents.get_mut(&at) else {
+        documents.insert(at, document);
+        return;
+    };
+    let jobs = first.get_mut("jobs").and_then(serde_json::Value::as_array_mut);
+    let more = document.get_mut("jobs").and_then(serde_json::Value::as_array_mut);
+    if let (Some(jobs), Some(more)) = (jobs, more) {
+        jobs.append(more);
+    }
 }
 
 fn unwritable(path: &Path, error: &std::io::Error) -> Failure {
     Failure::failed(format!("writing {}: {error}", path.display()))
 }
 
-/// Logs go to the current directory, as fio's do.
-fn write_logs(outcome: &FioOutcome) -> Result<(), Failure> {
+/// Logs go to the current directory, as fio's do; those of several repeats with the repeat's number before `.log`.
+fn write_logs(outcome: &FioOutcome, repeat: u32, repeats: u32) -> Result<(), Failure> {
     for (name, text) in &outcome.logs {
-        let path = Path::new(name);
-        std::fs::write(path, text).map_err(|error| unwritable(path, &error))?;
+        let path = match (name.strip_suffix(".log"), repeats) {
+            (Some(stem), 2..) => PathBuf::from(format!("{stem}.{repeat}.log")),
+            _ => PathBuf::from(name),
+        };
+        std::fs::write(&path, text).map_err(|error| unwritable(&path, &error))?;
     }
     Ok(())
 }

@@ -111,6 +111,8 @@ pub fn run(args: IometerArgs) -> Result<(), Failure> {
         let stamps = Rc::new(RefCell::new(Stamps { begun: stamp(), ended: Vec::new() }));
         let (plan_of_run, content, stop) = (Rc::clone(&plan), content.clone(), session.stop());
         let (seed, stamps_of_run) = (session.seed(repeat), Rc::clone(&stamps));
+        let untold = Rc::new(RefCell::new(None));
+        let (untold_of_run, is_kept) = (Rc::clone(&untold), session.has_report());
         let ended = session.block_on(move |crew| async move {
             let (plan, table) = (&*plan_of_run, Table::new(&plan_of_run));
             let mut is_first = true;
@@ -120,17 +122,16 @@ pub fn run(args: IometerArgs) -> Result<(), Failure> {
                 let head =
                     if std::mem::take(&mut is_first) { table.head() + "\n" } else { String::new() };
                 let row = table.row(plan, test);
-                if print(&format!("{head}{row}\n")).is_err() {
+                if let Err(failure) = print(&format!("{head}{row}\n")) {
+                    untold_of_run.borrow_mut().get_or_insert(failure);
                     // Nobody reads any more.
-                    stop_of_rows.store(true, Ordering::SeqCst);
+                    stop_of_rows.fetch_or(!is_kept, Ordering::SeqCst);
                 }
             };
             iometer::run(&*crew, plan, &content, seed, &stop, &mut each).await
         });
-        if ended.is_err() && session.ends_early(&outcomes)? {
-            break;
-        }
-        let outcome = ended.map_err(Failure::failed)?;
+        session.told(untold.take().map_or(Ok(()), Err))?;
+        let Some(outcome) = session.ended(ended, &outcomes)? else { break };
         if let Some(csv) = &args.csv {
             let path = numbered(csv, repeat, session.repeats());
             let text = results_csv(&plan, &outcome, &stamps.borrow());

@@ -143,9 +143,9 @@ fn run_hdparm(args: &HdparmArgs) -> Result<(), Failure> {
             if session.ends_early(&outcomes)? {
                 break 'repeats;
             }
-            let outcome = ended.map_err(Failure::failed)?;
+            let Some(outcome) = session.ended(ended, &outcomes)? else { break 'repeats };
             let name = format!("{}{}", shown.display(), level.label());
-            print(&outcome.text(&name))?;
+            session.told(print(&outcome.text(&name)))?;
             merge(&mut merged, &level.prefix(), outcome.outcome());
         }
         outcomes.push(merged);
@@ -198,11 +198,11 @@ fn run_dd(args: &DdArgs) -> Result<(), Failure> {
                 let ended = session.block_on(move |crew| async move {
                     dd::run(&*crew, &operands, options, &content, &stop).await
                 });
-                let outcome = ended.map_err(Failure::failed)?;
+                let Some(outcome) = session.ended(ended, &outcomes)? else { break 'repeats };
                 if levels.len() * copies.len() > 1 {
-                    print(&format!("{prefix}{}:\n", level.label()))?;
+                    session.told(print(&format!("{prefix}{}:\n", level.label())))?;
                 }
-                print(&outcome.text())?;
+                session.told(print(&outcome.text()))?;
                 if session.ends_early(&outcomes)? {
                     break 'repeats;
                 }

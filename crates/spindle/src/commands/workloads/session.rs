@@ -14,9 +14,10 @@ use lab::results::Partial;
 use lab::single::{self, Single};
 use lab::study::ToolKind;
 use lab::target::{CellRun, StopFlag};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -97,6 +98,12 @@ pub struct Session {
     /// What was told of the host before anything ran.
     host: BTreeMap<String, String>,
     began_unix_s: u64,
+    /// Why repeats end before the last.
+    broken: RefCell<Option<String>>,
+    /// What could not be told while the repeats ran.
+    untold: RefCell<Option<Failure>>,
+    /// Keeps `--out` for this run.
+    _out: Option<lab::output::Held>,
 }
 
 impl Session {
@@ -115,10 +122,15 @@ impl Session {
     /// # Errors
     /// As [`Session::open`].
     pub fn open_at(common: &Common, root: &Path, measured: &Path) -> Result<Session, Failure> {
-        if let Some(out) = &common.out {
-            lab::output::check_new(out, common.force).map_err(Failure::usage)?;
-            lab::output::check_writable(out).map_err(Failure::usage)?;
-        }
+        let out = match &common.out {
+            Some(out) => {
+                let held = lab::output::hold(out).map_err(Failure::usage)?;
+                lab::output::check_new(out, common.force).map_err(Failure::usage)?;
+                lab::output::check_writable(out).map_err(Failure::usage)?;
+                Some(held)
+            }
+            None => None,
+        };
         let kind = match common.reactor {
             Reactor::Auto => ReactorKind::Auto,
             Reactor::Uring => ReactorKind::Uring,
@@ -151,6 +163,9 @@ impl Session {
             before: before.into_iter().collect(),
             host,
             began_unix_s: unix_s(),
+            broken: RefCell::new(None),
+            untold: RefCell::new(None),
+            _out: out,
         })
     }
 
@@ -241,6 +256,47 @@ impl Session {
         }
     }
 
+    /// What a repeat gave; `None` where it came to no end and those that are done are the result.
+    ///
+    /// # Errors
+    /// It came to no end, and none is done.
+    pub fn ended<T, E: Display>(
+        &self,
+        repeat: Result<T, E>,
+        done: &[Outcome],
+    ) -> Result<Option<T>, Failure> {
+        match repeat {
+            Ok(outcome) => Ok(Some(outcome)),
+            Err(_) if self.ends_early(done)? => Ok(None),
+            Err(error) if done.is_empty() => {
+                Err(Failure::failed(format!("{error}{}", self.left_over())))
+            }
+            Err(error) => {
+                self.broken.replace(Some(error.to_string()));
+                Ok(None)
+            }
+        }
+    }
+
+    /// Whether a report was asked for.
+    pub fn has_report(&self) -> bool {
+        self.common.out.is_some()
+    }
+
+    /// What was printed or written of a repeat. Where a report was asked for, a failure is told after it is written.
+    ///
+    /// # Errors
+    /// No report was asked for.
+    pub fn told(&self, told: Result<(), Failure>) -> Result<(), Failure> {
+        match told {
+            Err(failure) if self.common.out.is_some() => {
+                self.untold.borrow_mut().get_or_insert(failure);
+                Ok(())
+            }
+            told => told,
+        }
+    }
+
     /// What becomes of the figures of all repeats: with several, a table of means with intervals; with
     /// `--out`, results and report. Warnings go to standard error.
     ///
@@ -291,7 +347,7 @@ impl Session {
             None => None,
         };
         if self.common.repeats > 1 && run.table {
-            print(&reports::text(&results, true))?;
+            self.told(print(&reports::text(&results, true)))?;
         } else {
             for pitfall in whole.pitfalls {
                 say(&format!("note: {}; {}", pitfall.what(), pitfall.mend()));
@@ -300,13 +356,20 @@ impl Session {
         if let Some(page) = page {
             say(&page);
         }
-        match done < total {
-            true => Err(Failure::interrupted(format!(
+        if let Some(error) = self.broken.take() {
+            return Err(Failure::failed(format!(
+                "{error}: repeat {} of {total} came to no end, and the result is of the {done} before it{}",
+                done + 1,
+                self.left_over()
+            )));
+        }
+        if done < total {
+            return Err(Failure::interrupted(format!(
                 "interrupted after {done} of {total} repeats: the result is of these{}",
                 self.left_over()
-            ))),
-            false => Ok(()),
+            )));
         }
+        self.untold.take().map_or(Ok(()), Err)
     }
 }
 

@@ -66,7 +66,7 @@ pub fn run(args: SlobArgs) -> Result<(), Failure> {
     let session = Session::open(&args.common, &args.dir)?;
     let content_spec = session.content_spec();
     let content = session.content(content_spec);
-    print(&format!("{}\n", parameters(&plan)))?;
+    session.told(print(&format!("{}\n", parameters(&plan))))?;
     say(&format!(
         "{} are written first, then it runs for {} s",
         plan.data_bytes(),
@@ -79,11 +79,8 @@ pub fn run(args: SlobArgs) -> Result<(), Failure> {
         let ended = session.block_on(move |crew| async move {
             slob::run(&*crew, &plan, &content, seed, &stop).await
         });
-        if ended.is_err() && session.ends_early(&outcomes)? {
-            break;
-        }
-        let outcome = ended.map_err(Failure::failed)?;
-        print(&report(&outcome))?;
+        let Some(outcome) = session.ended(ended, &outcomes)? else { break };
+        session.told(print(&report(&outcome)))?;
         let ends = session.ends_early(&outcomes);
         if repeat == 0 || ends.is_err() {
             outcome.warnings.iter().for_each(|warning| say(&format!("note: {warning}")));

@@ -73,7 +73,8 @@ pub fn run(args: SmallFilesArgs) -> Result<(), Failure> {
     let spec = session.content_spec();
     let content = session.content(spec);
     let mean = u128::from(plan.sizes.min.bytes() + plan.sizes.max.bytes()) / 2;
-    let bytes = u64::try_from(mean * u128::from(plan.files)).unwrap_or(u64::MAX);
+    // The copies lie beside the files.
+    let bytes = u64::try_from(mean * u128::from(plan.files) * 2).unwrap_or(u64::MAX);
     session::check_fits(&args.directory, ByteCount(bytes), "make the files fewer or smaller")?;
     let mut outcomes = Vec::new();
     for repeat in 0..session.repeats() {
@@ -83,11 +84,8 @@ pub fn run(args: SmallFilesArgs) -> Result<(), Failure> {
         let ended = session.block_on(move |crew| async move {
             smallfiles::run(&*crew, &plan, &content, seed, stop, &heard).await
         });
-        if ended.is_err() && session.ends_early(&outcomes)? {
-            break;
-        }
-        let outcome = ended.map_err(Failure::failed)?;
-        print(&table::text(&outcome))?;
+        let Some(outcome) = session.ended(ended, &outcomes)? else { break };
+        session.told(print(&table::text(&outcome)))?;
         outcomes.push(outcome.outcome());
     }
     let tool = ToolRun {

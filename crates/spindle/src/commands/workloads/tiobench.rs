@@ -100,11 +100,8 @@ pub fn run(args: TiobenchArgs) -> Result<(), Failure> {
         let ended = session.block_on(move |crew| async move {
             tiobench::run(&*crew, &plan, &content, seed, stop, &heard).await
         });
-        if ended.is_err() && session.ends_early(&outcomes)? {
-            break;
-        }
-        let outcome = ended.map_err(Failure::failed)?;
-        print(&table::text(&outcome))?;
+        let Some(outcome) = session.ended(ended, &outcomes)? else { break };
+        session.told(print(&table::text(&outcome)))?;
         outcomes.push(outcome.outcome());
     }
     let tool = ToolRun {
