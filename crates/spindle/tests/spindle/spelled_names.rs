@@ -4,7 +4,7 @@
 //! goes to a file that has another name by now, or to none.
 
 use crate::holding::{Holder, can_mount};
-use crate::pools::{add_disks, done, judge};
+use crate::pools::{add_disks, done, judge, run};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -124,6 +124,56 @@ fn what_is_done_under_one_spelling_is_seen_at_once_under_the_others() {
     for (name, _, spellings) in datasets {
         names_are_asked_for_anew(&at.join("m").join(name), spellings);
     }
+    holder.stop();
+    judge(&at, "tank");
+}
+
+/// Two names of a source that are one in the target: the second was taken for a copy of itself, and lost.
+#[test]
+fn a_copy_tells_of_names_that_are_one_in_the_target() {
+    let folder = fixtures::scratch::folder();
+    let at = folder.path().canonicalize().expect("it is there");
+    let (disks, two) = (at.join("disks"), at.join("two"));
+    fs::create_dir(&disks).expect("a folder");
+    add_disks(&disks, &["a"], 128 << 20);
+    done(&at, &["zpool", "create", "tank", "disks/a"]);
+    done(&at, &["zfs", "create", "-o", "casesensitivity=insensitive", "tank/folds"]);
+    done(&at, &["zfs", "create", "tank/plain"]);
+    for names in [["Readme", "README"], ["Docs/f", "docs/f"]] {
+        for (name, content) in names.into_iter().zip(["one", "two"]) {
+            let file = two.join(name);
+            fs::create_dir_all(file.parent().expect("a folder")).expect("it is made");
+            write(&file, content);
+            let opened = fs::File::open(&file).expect("it opens");
+            opened.set_modified(std::time::UNIX_EPOCH).expect("it has a time");
+        }
+    }
+    fs::hard_link(two.join("Readme"), two.join("another name")).expect("it has two names");
+    // Where all are names of their own, twice the same.
+    for _ in 0..2 {
+        done(&at, &["zfs", "cp", "-r", "two/.", "tank/plain:"]);
+    }
+    let copied = |arguments: &[&str]| {
+        for _ in 0..2 {
+            let output = run(&at, &[&["zfs", "cp", "-r"], arguments].concat());
+            let told = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert_eq!(output.status.code(), Some(1), "{told}");
+            let times = told.matches("takes its name for another one").count();
+            assert_eq!(times, 2, "{told}");
+        }
+    };
+    copied(&["two/.", "tank/folds:"]);
+    copied(&["--force", "two/.", "tank/folds:"]);
+    if !can_mount() {
+        return;
+    }
+    // Out of a pool, into a mount that folds.
+    let mountpoint = at.join("m").to_str().expect("text").to_owned();
+    done(&at, &["zfs", "set", &format!("mountpoint={mountpoint}"), "tank/folds"]);
+    let holder = Holder::start(&at, "pools = [\"tank\"]\n");
+    done(&at, &["zfs", "mount", "tank/folds"]);
+    fs::create_dir(at.join("m/out")).expect("it is made");
+    copied(&["tank/plain:", "m/out"]);
     holder.stop();
     judge(&at, "tank");
 }

@@ -8,6 +8,9 @@ use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 use stdx::ByteCount;
 
+/// Why a name is not copied that the target takes for another one of the same directory.
+pub(super) const ONE_NAME_THERE: &str = "the target takes its name for another one that was copied there (upper and lower case, or accents, are \
+     one to it): copy it to another place";
 /// Directories in directories that are copied: a descriptor each.
 pub(super) const DEPTH_MAX: usize = 400;
 /// Files with several names whose first name is remembered. Beyond, further names become files of their own.

@@ -11,7 +11,7 @@ use super::copier::{Copier, content_bytes};
 use super::copy::{stem, told_apart};
 use super::lost;
 use super::place::{Mark, OwnNames, Place};
-use super::tally::{DEPTH_MAX, LINKS_MAX, Stop, Trouble};
+use super::tally::{DEPTH_MAX, LINKS_MAX, ONE_NAME_THERE, Stop, Trouble};
 use super::walk::{Below, Walk, join};
 use crate::printable;
 use ::host::directory::{self, Directory, Entry, EntryKind};
@@ -145,6 +145,7 @@ impl Copier {
         let mut names = names.map_err(|error| Trouble::Failed(error.to_string()))?;
         names.sort_by(|a, b| a.name.cmp(&b.name));
         let above = std::mem::replace(&mut walk.taken, OwnNames::of(&names));
+        let done_above = std::mem::take(&mut walk.done);
         let mut descent = Descent::new(&walk.begun, node);
         for Name { name, entry, .. } in names {
             let within = join(&path, &name);
@@ -160,12 +161,13 @@ impl Copier {
                 Err(error) => Err(Trouble::Failed(error.to_string())),
             };
             match done {
-                Ok(()) | Err(Trouble::Told) => {}
+                Ok(()) => walk.done.extend(into.look(&name)?.map(|there| there.identity)),
+                Err(Trouble::Told) => {}
                 Err(Trouble::Failed(text)) => self.tally.complain(&source.about(&within, text)),
                 Err(stop @ Trouble::Stop(_)) => return Err(stop),
             }
         }
-        walk.taken = above;
+        (walk.taken, walk.done) = (above, done_above);
         let here = walk.whole(&path);
         for name in walk.children.unmet_in(&here) {
             let whole = join(&here, &name);
@@ -241,6 +243,15 @@ impl Copier {
         if there.as_ref().is_some_and(|there| self.devices.contains(&there.identity)) {
             let text = "the target is one of the devices that are read: name another";
             return Err(Trouble::Failed(text.into()));
+        }
+        // A further name of a file leads to what its first one was copied to.
+        let first = walk.links.get(&node.number()).map(|(_, identity)| *identity);
+        let is_others = |there: &Entry| {
+            let is_known = node.attributes.links == 1 || walk.links.len() < LINKS_MAX;
+            walk.done.contains(&there.identity) && first != Some(there.identity) && is_known
+        };
+        if there.as_ref().is_some_and(is_others) {
+            return Err(Trouble::Failed(ONE_NAME_THERE.into()));
         }
         if node.is_directory() {
             let whole = walk.whole(path);

@@ -20,6 +20,8 @@ pub(super) struct Walk<'a> {
     pub(super) mark: Option<Vec<u8>>,
     /// Names in the directory of the pool that it is in.
     pub(super) taken: OwnNames,
+    /// What lies in the target's directory already of the one that it is in, by device and inode.
+    pub(super) done: BTreeSet<(u64, u64)>,
     /// First names, with the files that they led to.
     pub(super) links: BTreeMap<u64, (Below, (u64, u64))>,
     /// Files with several names that were copied anew: their further names give way.
@@ -38,8 +40,8 @@ impl<'a> Walk<'a> {
         prefix: Vec<u8>,
     ) -> Walk<'a> {
         let (begun, mark, taken) = (begun.clone(), None, OwnNames::default());
-        let (links, anew) = (BTreeMap::new(), BTreeSet::new());
-        Walk { source, top, begun, mark, taken, links, anew, children, prefix }
+        let (links, anew, done) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
+        Walk { source, top, begun, mark, taken, done, links, anew, children, prefix }
     }
 
     /// A path in the source's dataset, from the root of the dataset that was named.

@@ -5,7 +5,7 @@
 //! names of it, as long as the first is known ([`LINKS_MAX`]). What is there and the same is kept.
 
 use super::super::place::{MARK, MARK_BYTES_MAX, OwnNames};
-use super::super::tally::{DEPTH_MAX, LINKS_MAX, Stop, Trouble};
+use super::super::tally::{DEPTH_MAX, LINKS_MAX, ONE_NAME_THERE, Stop, Trouble};
 use super::entries::{Entries, kind_of, moment};
 use super::file::{Way, part_of};
 use super::place::Given;
@@ -39,6 +39,8 @@ struct Step<'a> {
     depth: usize,
     /// Names that look like this command's own.
     taken: &'a OwnNames,
+    /// What lies in the target's directory already of this one.
+    done: &'a RefCell<BTreeSet<Node>>,
 }
 
 fn joined(path: &[u8], name: &[u8]) -> Vec<u8> {
@@ -187,7 +189,7 @@ impl Tree {
         };
         let taken = OwnNames::default();
         let from = &given.directory;
-        let step = Step { from, into: at, depth: 0, taken: &taken };
+        let step = Step { from, into: at, depth: 0, taken: &taken, done: &RefCell::default() };
         self.one(&step, (own, &name), shown.to_vec(), within).await
     }
 
@@ -248,11 +250,16 @@ impl Tree {
         let attributes = reading::attributes_of(from)?;
         let names = reading::names(from)?;
         let taken = OwnNames::of_names(names.iter().cloned());
-        let step = Step { from, into, depth, taken: &taken };
+        let done = RefCell::default();
+        let step = Step { from, into, depth, taken: &taken, done: &done };
         for name in names {
             let (shown, within) = (joined(shown, &name), joined(within, &name));
             match self.one(&step, (&name, &name), shown.clone(), within).await {
-                Ok(()) | Err(Trouble::Told) => {}
+                Ok(()) => {
+                    let there = self.entries.look(into, &name).await?;
+                    done.borrow_mut().extend(there.map(|there| there.node));
+                }
+                Err(Trouble::Told) => {}
                 Err(Trouble::Failed(text)) => self.complain(&shown, &text),
                 Err(stop @ Trouble::Stop(_)) => return Err(stop),
             }
@@ -281,6 +288,17 @@ impl Tree {
         if self.devices.contains(&known.identity) {
             return Err(Trouble::Failed("it is one of the pool's devices: leave it out".into()));
         }
+        let there = entries.look(step.into, name).await?;
+        // A further name of a file leads to what its first one was copied to.
+        let is_others = |there: Entry| {
+            let links = self.links.borrow();
+            let is_known = known.links == 1 || links.len() < LINKS_MAX;
+            let is_first = links.get(&known.identity) == Some(&there.node);
+            step.done.borrow().contains(&there.node) && !is_first && is_known
+        };
+        if there.is_some_and(is_others) {
+            return Err(Trouble::Failed(ONE_NAME_THERE.into()));
+        }
         if known.kind == EntryKind::Directory {
             self.check_child(&within)?;
             let from = step.from.enter(own)?;
@@ -288,7 +306,6 @@ impl Tree {
             let deeper = self.tree((&from, into), (&shown, &within), step.depth + 1, None);
             return Box::pin(deeper).await;
         }
-        let there = entries.look(step.into, name).await?;
         if known.links > 1 && self.hard_link(step, name, &known, &shown, there).await? {
             return Ok(());
         }
