@@ -180,12 +180,12 @@ pub(super) fn to_lay_out(files: &Files) -> LaidOut {
 
 /// Whether files have content before a job begins: it reads it, or writes over it.
 fn is_written_before(spec: &Spec) -> bool {
-    spec.mode.read || spec.mode.write && spec.overwrite && !spec.append
+    spec.mode.read || spec.mode.write && spec.overwrite
 }
 
 /// Whether a file that is too short is made anew, and not made longer.
 fn is_anew(spec: &Spec) -> bool {
-    is_written_before(spec) || spec.mode.write && !spec.overwrite && !spec.append
+    is_written_before(spec) || spec.mode.write
 }
 
 /// Whether files take all their room before a job begins.

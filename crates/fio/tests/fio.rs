@@ -314,7 +314,6 @@ fn a_layout_that_fails_leaves_what_was_there_and_nothing_else() {
         "rw=read\n",
         "rw=write\n",
         "rw=write\noverwrite=1\n",
-        "rw=write\nfile_append=1\n",
         "rw=read\nfallocate=none\n",
         "rw=read\ncreate_serialize=0\n",
     ] {

@@ -45,6 +45,7 @@ fn a_misspelt_option_and_an_engine_of_others_are_refused_by_name() {
     let refused = |name, value| set(&mut Spec::default(), name, value).expect_err(name).to_string();
     assert_eq!(refused("iodpeth", "4"), "j.fio:3:1: unknown option iodpeth; did you mean iodepth?");
     assert!(refused("ioengine", "rdma").starts_with("j.fio:3:1: ioengine=rdma is not supported"));
+    assert!(refused("file_append", "1").contains("name a new file"));
     assert_eq!(refused("bs", "4q"), "j.fio:3:1: bs=4q: write a size such as 4k or 1g");
 }
 

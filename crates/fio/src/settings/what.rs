@@ -82,7 +82,14 @@ fn place(spec: &mut Spec, name: &str, value: &Value) -> Result<(), Trouble> {
         "offset_increment" => spec.offset_increment = extent(value)?,
         "filesize" => spec.filesize = Some(value.reading.size_range(value.text()?)?),
         "fill_device" => spec.fill_device = value.flag()?,
-        "file_append" => spec.append = value.flag()?,
+        // Written from the beginning, what is there would be lost.
+        "file_append" => {
+            if value.flag()? {
+                return Err(Trouble::Refused(
+                    "jobs write from a file's beginning; name a new file",
+                ));
+            }
+        }
         "overwrite" => spec.overwrite = value.flag()?,
         "fallocate" => {
             let words = [
