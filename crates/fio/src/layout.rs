@@ -185,7 +185,7 @@ fn is_written_before(spec: &Spec) -> bool {
 
 /// Whether a file that is too short is made anew, and not made longer.
 fn is_anew(spec: &Spec) -> bool {
-    is_written_before(spec) || spec.mode.write
+    spec.mode.read || spec.mode.write
 }
 
 /// Whether files take all their room before a job begins.

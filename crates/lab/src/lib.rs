@@ -31,3 +31,4 @@ pub mod steady;
 pub mod study;
 pub mod target;
 pub mod verdict;
+mod words;

@@ -8,6 +8,7 @@ use crate::results::{Cell, FoundPitfall, LatencyPoint};
 use crate::stats;
 use crate::study::{Kind, Study};
 use crate::target::TargetError;
+use crate::words;
 use std::collections::BTreeMap;
 use stdx::Prng;
 
@@ -130,10 +131,7 @@ pub(crate) fn merge(study: &Study, spec: &CellSpec, state: CellState) -> Cell {
 /// Repeats as people count them, from 1: `2, 3 and 5`.
 fn counted(numbers: &[u32]) -> String {
     let numbers: Vec<String> = numbers.iter().map(|number| (number + 1).to_string()).collect();
-    match numbers.split_last() {
-        Some((last, first)) if !first.is_empty() => format!("{} and {last}", first.join(", ")),
-        _ => numbers.concat(),
-    }
+    words::listed(&numbers)
 }
 
 /// The pitfalls of all repeats, each kind once, as the first repeat has it, with the repeats that ran into it.

@@ -29,6 +29,7 @@ use crate::metrics::{self, Better, SHOWN_RATIO_MIN, figures, percent, quantity};
 use crate::phases;
 use crate::results::{Cell, LayoutFigures, Metric, Ranked, Ranking};
 use crate::study::{Kind, Study, Use, VerdictRules};
+use crate::words;
 use placed::Placed;
 use score::{Asked, Score};
 
@@ -219,11 +220,8 @@ fn fragile(asked: &Asked<'_>, scores: &[Score], layouts: &[LayoutFigures]) -> Op
         return None;
     }
     let names: Vec<&str> = fragile.iter().map(|score| score.level.as_str()).collect();
-    let (names, survive) = match names.as_slice() {
-        [one] => ((*one).to_owned(), "survives"),
-        [first @ .., last] => (format!("{} and {last}", first.join(", ")), "survive"),
-        [] => return None,
-    };
+    let survive = if names.len() == 1 { "survives" } else { "survive" };
+    let names = words::listed(&names);
     let is_best = scores.first().is_some_and(|best| survives_none(&best.level));
     if !is_best {
         return Some(format!("{names} {survive} no lost disk."));
@@ -365,14 +363,7 @@ fn ranking(name: &str, asked: &Asked<'_>, placed: &Placed<'_>, combinations: usi
     tied.extend(placed.ties.iter().map(|(score, _)| *score));
     let figures_of = |score: &&Score| format!("{} {}", score.level, shown(score));
     let named = match tied.len() {
-        n if n <= TIES_NAMED_MAX => {
-            let (last, first) = match tied.split_last() {
-                Some((last, first)) => (figures_of(last), first),
-                None => (String::new(), [].as_slice()),
-            };
-            let first: Vec<String> = first.iter().map(figures_of).collect();
-            format!("{} and {last}", first.join(", "))
-        }
+        n if n <= TIES_NAMED_MAX => words::listed(&tied.iter().map(figures_of).collect::<Vec<_>>()),
         n => format!("{} and {} others", figures_of(&best), n - 1),
     };
     // The largest ratio between the best and a tie that the samples allow.

@@ -185,6 +185,15 @@ fn a_load_beside_which_a_rebuild_hardly_goes_on_is_named() {
     assert!(warned(1024) && !warned(16));
 }
 
+/// The rebuild of this layout beside its load has a lower bound, and no upper one.
+#[track_caller]
+fn is_bounded_below_alone(layout: &Value) {
+    assert!(
+        layout["rebuild_loaded_high_s"].is_null() && layout["rebuild_loaded_low_s"].is_number(),
+        "{layout}"
+    );
+}
+
 /// A stream's next block is always the nearest one: how long a rebuild waits behind it, its latency does not tell.
 #[test]
 fn a_rebuild_beside_streams_at_the_disks_limit_is_bounded_below_and_says_so() {
@@ -192,11 +201,7 @@ fn a_rebuild_beside_streams_at_the_disks_limit_is_bounded_below_and_says_so() {
         study("[[workload]]\nname = \"write\"\nkind = \"stream\"\nop = \"write\"\nstreams = 4\n");
     let text = printed(dir.path(), &["lab", "run", "s.toml"]);
     let results = written(dir.path(), "spindle-results/s");
-    let five = layout(&results, "raid5-8");
-    assert!(
-        five["rebuild_loaded_high_s"].is_null() && five["rebuild_loaded_low_s"].is_number(),
-        "{five}"
-    );
+    is_bounded_below_alone(layout(&results, "raid5-8"));
     assert!(text.contains("≥ 13 days"), "{text}");
 }
 
@@ -289,11 +294,7 @@ fn a_rebuild_beside_a_tool_is_bounded_below_alone() {
     std::fs::write(dir.path().join("s.toml"), format!("{text}{bonnie}")).expect("written");
     let text = printed(dir.path(), &["lab", "run", "s.toml"]);
     let results = written(dir.path(), "spindle-results/s");
-    let five = layout(&results, "raid5-8");
-    assert!(
-        five["rebuild_loaded_high_s"].is_null() && five["rebuild_loaded_low_s"].is_number(),
-        "{five}"
-    );
+    is_bounded_below_alone(layout(&results, "raid5-8"));
     assert!(text.contains("≥") && !text.contains("≈ 13"), "{text}");
     // Its phases stand in the terminal, and the verdict says where the order turns between them.
     for phase in ["output block", "rewrite", "input block", "random seeks", "sequential create"] {

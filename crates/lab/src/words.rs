@@ -1,0 +1,10 @@
+//! What several texts say alike.
+
+/// Names as a sentence has them: `a`, `a and b`, `a, b and c`.
+pub(crate) fn listed<S: AsRef<str>>(names: &[S]) -> String {
+    let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+    match names.as_slice() {
+        [first @ .., last] if !first.is_empty() => format!("{} and {last}", first.join(", ")),
+        names => names.concat(),
+    }
+}
