@@ -4,7 +4,8 @@
 //! the contents of the object that it is from, and decoded again when they were changed.
 //!
 //! A micro ZAP is read whole, and kept in memory. In a fat one a name's hash leads through the table to one leaf. Entries are listed in the
-//! order of their hashes, leaf by leaf, so that a [`Cursor`] can go on later without holding anything.
+//! order of their hashes, of a micro ZAP too, so that a [`Cursor`] can go on later without holding anything, whatever was put in and taken out
+//! meanwhile: an entry that stays keeps its place in that order when others go, leaves are split, or a micro ZAP becomes a fat one.
 //!
 //! Tables that normalise names (directories in which case does not matter, or forms of Unicode don't) hash what a name becomes (`normalized`),
 //! so that those that become the same are found together. Which of them is meant is told by who looks.
@@ -27,8 +28,10 @@ use zfs_format::zap::micro::MicroEntry;
 use zfs_format::zap::{BlockKind, hash_key, hash_name};
 use zfs_format::{FormatError, Problem};
 
-/// Bits of a cursor that count entries within a leaf: a leaf of 128 KiB has fewer than 2^12.
-const ENTRY_BITS: u32 = 12;
+/// Bits of a hash that stand in a cursor: as many as may count (`HASH_64`).
+const HASH_BITS: u32 = 48;
+/// Bits of a cursor that tell names of one hash apart. All of these stand in one leaf, and one of 128 KiB has fewer.
+const DIFFERENTIATOR_BITS: u32 = 13;
 
 /// An open table.
 pub struct Zap {
@@ -62,9 +65,31 @@ impl Form {
     }
 }
 
-/// Where listing goes on. The default is the beginning.
+/// Where listing goes on: at a hash and what tells names of one hash apart, in one number of up to 2^61. The default is the beginning.
+///
+/// OpenZFS's cursors say the same; how they are numbers differs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cursor(pub u64);
+
+impl Cursor {
+    /// At an entry.
+    fn at(hash: u64, differentiator: u32) -> Cursor {
+        let differentiator = u64::from(differentiator).min((1 << DIFFERENTIATOR_BITS) - 1);
+        Cursor(hash >> (64 - HASH_BITS) << DIFFERENTIATOR_BITS | differentiator)
+    }
+
+    /// Behind an entry.
+    fn behind(hash: u64, differentiator: u32) -> Cursor {
+        Cursor(Cursor::at(hash, differentiator).0 + 1)
+    }
+
+    /// The hash and the differentiator from which on entries are meant; nothing behind the last.
+    fn place(self) -> Option<(u64, u32)> {
+        let (hash, differentiator) =
+            (self.0 >> DIFFERENTIATOR_BITS, self.0 & ((1 << DIFFERENTIATOR_BITS) - 1));
+        (hash >> HASH_BITS == 0).then_some((hash << (64 - HASH_BITS), differentiator as u32))
+    }
+}
 
 /// An entry of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -223,60 +248,67 @@ impl Zap {
         self.get_in_leaf(header, hash, KeyRef::Numbers(key)).await
     }
 
-    /// The entries from there on: all of a micro ZAP, or those of one leaf. Empty only after the last.
+    /// The entries from there on, by their hashes and differentiators: all of a micro ZAP, or those of one leaf. Empty only after the last.
     ///
     /// # Errors
     /// A block can't be had, or is none.
     pub async fn list(&self, from: Cursor) -> Result<Vec<Entry>, ZfsError> {
+        let Some((hash, differentiator)) = from.place() else { return Ok(Vec::new()) };
         match &*self.form().await? {
             Form::Micro(table) => {
-                let entries = table.by_place();
-                let entries = entries.into_iter().filter(|entry| entry.place as u64 >= from.0);
-                let entry = |entry: &MicroEntry| Entry {
+                let entry = |(hash, entry): (u64, &MicroEntry)| Entry {
                     name: entry.name.as_bytes().to_vec(),
                     value: number_value(entry.value),
                     differentiator: entry.differentiator,
-                    next: Cursor(entry.place as u64 + 1),
+                    next: Cursor::behind(hash, entry.differentiator),
                 };
-                Ok(entries.map(entry).collect())
+                Ok(table.from(hash, differentiator).map(entry).collect())
             }
-            Form::Fat(header) => self.list_leaf(header, from).await,
+            Form::Fat(header) => self.list_leaf(header, hash, from).await,
         }
     }
 
-    async fn list_leaf(&self, header: &FatHeader, from: Cursor) -> Result<Vec<Entry>, ZfsError> {
+    /// The entries of the first leaf that has some from there on, which is at this hash.
+    async fn list_leaf(
+        &self,
+        header: &FatHeader,
+        hash: u64,
+        from: Cursor,
+    ) -> Result<Vec<Entry>, ZfsError> {
         let shift = header.table.shift;
-        let (mut index, mut skip) = (from.0 >> ENTRY_BITS, from.0 & ((1 << ENTRY_BITS) - 1));
+        let first_hash = |index: u64| index << (64 - shift);
+        let mut index = hash >> (64 - shift);
         while index < 1 << shift {
-            let hash = if shift == 0 { 0 } else { index << (64 - shift) };
-            let leaf = self.leaf(header, hash).await?;
+            let leaf = self.leaf(header, first_hash(index)).await?;
             // A leaf with a shorter prefix stands at several places of the table.
             let stands = 1u64 << shift.saturating_sub(leaf.prefix_bits.into());
-            let after = (index / stands + 1) * stands;
-            let many = leaf.entries.len() as u64;
-            if skip >= many {
-                (index, skip) = (after, 0);
+            let first = index / stands * stands;
+            index = first + stands;
+            // What a damaged leaf has beyond these is found by no name, and would lead back.
+            let hashes = first_hash(first)..=first_hash(index).wrapping_sub(1);
+            let is_meant = |entry: &LeafEntry| {
+                hashes.contains(&entry.hash) && Cursor::at(entry.hash, entry.differentiator) >= from
+            };
+            let mut entries: Vec<_> = leaf.entries.into_iter().filter(is_meant).collect();
+            if entries.is_empty() {
                 continue;
             }
-            let numbered = leaf.entries.into_iter().zip(1..).skip(skip as usize);
-            let entry = |(entry, at): (LeafEntry, u64)| Entry {
+            entries.sort_by_key(|entry| (entry.hash, entry.differentiator));
+            let entry = |entry: LeafEntry| Entry {
                 name: match entry.key {
                     Key::Name(name) => name,
                     Key::Numbers(key) => key.iter().flat_map(|n| n.to_le_bytes()).collect(),
                 },
                 value: entry.value,
                 differentiator: entry.differentiator,
-                next: match at == many {
-                    true => Cursor(after << ENTRY_BITS),
-                    false => Cursor(index << ENTRY_BITS | at),
-                },
+                next: Cursor::behind(entry.hash, entry.differentiator),
             };
-            return Ok(numbered.map(entry).collect());
+            return Ok(entries.into_iter().map(entry).collect());
         }
         Ok(Vec::new())
     }
 
-    /// All entries. For tables whose size the pool's own shape bounds; directories are listed leaf by leaf.
+    /// All entries, in the order of [`Zap::list`]. For tables whose size the pool's own shape bounds; directories are listed leaf by leaf.
     ///
     /// # Errors
     /// As of [`Zap::list`].
@@ -288,17 +320,6 @@ impl Zap {
             cursor = last.next;
             all.extend(entries);
         }
-    }
-
-    /// All entries in the order of their hashes, those of one hash in that of their differentiators: OpenZFS's order, of a micro ZAP too.
-    ///
-    /// # Errors
-    /// As of [`Zap::list`].
-    pub async fn entries_by_hash(&self) -> Result<Vec<Entry>, ZfsError> {
-        let mut all = self.entries().await?;
-        let form = self.form().await?;
-        all.sort_by_cached_key(|entry| (form.hash(&entry.name), entry.differentiator));
-        Ok(all)
     }
 
     /// The value of a key, found where it lies in its leaf.

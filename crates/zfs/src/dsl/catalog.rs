@@ -538,7 +538,7 @@ impl Catalog {
             return Ok(None);
         }
         let mut names = Vec::new();
-        for entry in zap.entries_by_hash().await? {
+        for entry in zap.entries().await? {
             let Some(number) = entry.number() else { continue };
             // What stands there may be a snapshot of the clone.
             names.push(self.directory_name(self.bare(number).await?.dir).await?);

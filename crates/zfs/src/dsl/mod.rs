@@ -338,7 +338,7 @@ impl Dsl {
             return Ok(Vec::new());
         }
         let zap = Zap::open(self.mos.dnode(table).await?).await?;
-        let entries = zap.entries_by_hash().await?;
+        let entries = zap.entries().await?;
         let wrong = |error| zap.dnode().wrong(error);
         entries.iter().map(|entry| Stored::of(entry).map_err(wrong)).collect()
     }

@@ -222,7 +222,7 @@ impl Spa {
         let mut texts = BTreeMap::new();
         if let Some(table) = directory.number(pool_directory::PROPERTIES).await? {
             let zap = Zap::open(self.mos().dnode(table).await?).await?;
-            for entry in zap.entries_by_hash().await? {
+            for entry in zap.entries().await? {
                 let value = PropertyValue::from_value(&entry.value);
                 let value = value.map_err(|error| zap.dnode().wrong(error))?;
                 if is_user(&entry.text()) {

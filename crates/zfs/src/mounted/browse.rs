@@ -162,16 +162,18 @@ impl Shared {
         entries_max: usize,
     ) -> Result<Vec<ListEntry>, InodeError> {
         let snapshots = self.snapshots(served).await.map_err(|error| wrong(&error))?;
-        let from = after.0.saturating_sub(Cookie::FIRST.0 - 1) as usize;
-        let listed = snapshots.all.iter().enumerate().skip(from).take(entries_max);
+        // Each at the transaction group that it was taken in: others may go while the directory is read.
+        let cookie = |taken: u64| Cookie(Cookie::FIRST.0 + taken.min(CHILDREN_FROM));
+        let listed = snapshots.all.iter().enumerate();
+        let listed = listed.filter(|(_, (.., taken))| cookie(*taken) > after).take(entries_max);
         // None is opened to be listed: there may be thousands. Who looks at one asks for its name.
-        let entry = |(at, (name, number)): (usize, &(Vec<u8>, u64))| {
+        let entry = |(at, (name, number, taken)): (usize, &(Vec<u8>, u64, u64))| {
             let open = self.taken_up(*number).filter(|open| !self.is_gone(open));
             let (node, inode) = match open {
                 Some(open) => (open.root(), open.inode(open.files.root_number())),
                 None => (served.node(CLOSED + at as u64), served.inode(CLOSED + at as u64)),
             };
-            let (kind, cookie) = (InodeKind::Directory, Cookie(Cookie::FIRST.0 + at as u64));
+            let (kind, cookie) = (InodeKind::Directory, cookie(*taken));
             ListEntry { name: name.clone(), node, inode, kind, cookie }
         };
         Ok(listed.map(entry).collect())

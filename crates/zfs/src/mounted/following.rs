@@ -105,8 +105,10 @@ impl Shared {
             return Ok(Rc::clone(known));
         }
         let found = self.spa.dsl().snapshots(&of.dataset).await?;
-        let named =
-            |found: &Dataset| Some((found.snapshot_name()?.as_bytes().to_vec(), found.number));
+        let named = |found: &Dataset| {
+            let name = found.snapshot_name()?.as_bytes().to_vec();
+            Some((name, found.number, found.head.creation_txg))
+        };
         let now = Snapshots { as_of: tasks, all: found.iter().filter_map(named).collect() };
         let now = Rc::new(now);
         *of.snapshots.borrow_mut() = Some(Rc::clone(&now));

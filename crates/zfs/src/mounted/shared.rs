@@ -153,8 +153,8 @@ pub(super) type Asked = Option<(u64, u64)>;
 pub(super) struct Snapshots {
     /// The tasks of the pool that were done when they were looked for.
     pub(super) as_of: u64,
-    /// Their names, and their objects.
-    pub(super) all: Vec<(Vec<u8>, u64)>,
+    /// Their names, their objects, and the transaction groups that they were taken in: one of a dataset in each at the most.
+    pub(super) all: Vec<(Vec<u8>, u64, u64)>,
 }
 
 impl Served {

@@ -79,11 +79,13 @@ impl MicroTable {
         self.entries.values()
     }
 
-    /// All entries in the order of their places.
-    pub(super) fn by_place(&self) -> Vec<&MicroEntry> {
-        let mut all: Vec<_> = self.entries().collect();
-        all.sort_by_key(|entry| entry.place);
-        all
+    /// The entries from a hash and a differentiator on, with their hashes, in the order of both.
+    pub(super) fn from(
+        &self,
+        hash: u64,
+        differentiator: u32,
+    ) -> impl Iterator<Item = (u64, &MicroEntry)> {
+        self.entries.range((hash, differentiator, 0)..).map(|((hash, ..), entry)| (*hash, entry))
     }
 
     pub(super) fn len(&self) -> usize {

@@ -304,7 +304,7 @@ impl Side {
                 let mut by_object = BTreeMap::new();
                 // Of several names in one directory OpenZFS finds the one of the lowest hash.
                 let table = Zap::open(parent.dnode().clone()).await?;
-                for entry in table.entries_by_hash().await? {
+                for entry in table.entries().await? {
                     let wrong = || parent.dnode().problem(Problem::Entry("of a file"));
                     let value = DirectoryEntry::from_value(entry.number().ok_or_else(wrong)?);
                     by_object.entry(value.object).or_insert(entry.name);

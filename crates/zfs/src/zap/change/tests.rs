@@ -217,3 +217,49 @@ fn two_plans_for_one_table_are_a_bug() {
             .await;
     });
 }
+
+/// A listing that is cut after so many entries and goes on when others were put in and taken out.
+#[test]
+fn a_listing_goes_on_at_its_place_whatever_was_changed_meanwhile() {
+    const AT_ONCE: usize = 16;
+    blank::with(async |objset, _| {
+        for (before, normalization) in [(40, 0), (2_040, 0), (2_500, 0), (2_040, 0x12)] {
+            let first = empty(0x1234_5679, normalization, Endian::Little);
+            let phys = blank::phys(ObjectType::DIRECTORY_CONTENTS, 1);
+            let dnode = blank::make(&objset, 100 + before + normalization, phys, Some(first)).await;
+            let name = |what: &str, n: u64| format!("{what}-{n}");
+            let some: Vec<(String, LeafValue)> = (0..before)
+                .flat_map(|n| [name("stays", n), name("goes", n)])
+                .take(before as usize)
+                .map(|name| (name, super::super::number_value(1)))
+                .collect();
+            super::super::table::set_all(&objset, &dnode, &some).await.expect("it takes them");
+            let (mut seen, mut cursor, mut round) = (Map::new(), crate::zap::Cursor::default(), 0);
+            loop {
+                let zap = Zap::open(dnode.clone()).await.expect("it is a table");
+                let entries = zap.list(cursor).await.expect("it is listed");
+                let Some(last) = entries.iter().take(AT_ONCE).next_back() else { break };
+                assert!(last.next > cursor);
+                cursor = last.next;
+                for entry in entries.iter().take(AT_ONCE) {
+                    *seen.entry(entry.text()).or_insert(0) += 1;
+                }
+                for n in round * 20..round * 20 + 20 {
+                    let gone = name("goes", n).into_bytes();
+                    apply(&objset, &dnode, &gone, None).await.expect("it is changed");
+                    let new = name("new", n).into_bytes();
+                    let value = super::super::number_value(2);
+                    // For some rounds more come than are listed, and then none.
+                    if round < 20 {
+                        apply(&objset, &dnode, &new, Some(value)).await.expect("it fits");
+                    }
+                }
+                round += 1;
+            }
+            for (name, _) in some.iter().filter(|(name, _)| name.starts_with("stays")) {
+                assert_eq!(seen.get(name), Some(&1), "{name}");
+            }
+            assert!(seen.values().all(|times| *times == 1), "{seen:?}");
+        }
+    });
+}
