@@ -277,7 +277,7 @@ impl FileTree for InodeTree {
 
     fn space(&self) -> TreeFuture<Space> {
         self.path(TreeOp::Space, Path::new(""), async |inodes, _| {
-            let usage = inodes.usage().await.map_err(kind_of)?;
+            let usage = inodes.usage(Node::ROOT).await.map_err(kind_of)?;
             Ok(Space { total: usage.total, free: usage.free })
         })
     }
@@ -433,8 +433,8 @@ mod tests {
         fn extended_attributes(&self, node: Node) -> InodeFuture<Vec<Vec<u8>>> {
             self.0.extended_attributes(node)
         }
-        fn usage(&self) -> InodeFuture<Usage> {
-            self.0.usage()
+        fn usage(&self, of: Node) -> InodeFuture<Usage> {
+            self.0.usage(of)
         }
     }
 

@@ -135,8 +135,8 @@ pub trait Inodes {
     /// The names of all extended attributes.
     fn extended_attributes(&self, node: Node) -> InodeFuture<Vec<Vec<u8>>>;
 
-    /// How large the file system is, and how much is free.
-    fn usage(&self) -> InodeFuture<Usage>;
+    /// How large the file system is that a file is of, and how much is free.
+    fn usage(&self, of: Node) -> InodeFuture<Usage>;
 
     /// The first byte from a place on that is data, or that is in a hole; the end of the file is one. From the end
     /// on, and where no data follows, [`InodeError::BeyondEnd`]. Who knows no holes says that all is data.

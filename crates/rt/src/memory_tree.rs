@@ -218,7 +218,7 @@ impl Inodes for MemoryTree {
         self.ask(|store| Ok(store.get(node)?.values.keys().cloned().collect()))
     }
 
-    fn usage(&self) -> InodeFuture<Usage> {
+    fn usage(&self, _: Node) -> InodeFuture<Usage> {
         self.ask(|store| Ok(store.usage()))
     }
 

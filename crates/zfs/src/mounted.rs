@@ -226,8 +226,8 @@ impl Inodes for Mounted {
         })
     }
 
-    fn usage(&self) -> InodeFuture<Usage> {
-        answer!(self, |shared| shared.usage())
+    fn usage(&self, of: Node) -> InodeFuture<Usage> {
+        answer!(self, |shared| shared.usage(of))
     }
 
     fn seek(&self, file: Node, at: Offset, what: Seek) -> InodeFuture<Offset> {

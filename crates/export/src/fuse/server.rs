@@ -266,7 +266,7 @@ impl Shared {
                 self.list(node, after, len as usize, attributes).await?.into()
             }
             Question::Usage => {
-                let usage = inodes.usage().await?;
+                let usage = inodes.usage(node).await?;
                 Answer::usage(&usage, USAGE_UNIT, inodes.name_bytes_max() as u32).into()
             }
             Question::Value { len, name } => {

@@ -135,7 +135,7 @@ impl Inodes for Tree {
         answer(Ok(vec![b"user.a".to_vec()]))
     }
 
-    fn usage(&self) -> InodeFuture<Usage> {
+    fn usage(&self, _: Node) -> InodeFuture<Usage> {
         answer(Err(InodeError::NoKey))
     }
 }

@@ -224,6 +224,18 @@ fn what_is_set_counts_for_what_is_mounted() {
     assert!(!lists() && home.join(".zfs/snapshot").is_dir());
     set("snapdir=visible");
     assert!(lists());
+    // How much is free is told of the dataset that is asked, and at once.
+    let free = |at: &Path| {
+        let told = rustix::fs::statvfs(at).expect("it is told");
+        told.f_bavail * told.f_frsize
+    };
+    let before = free(&home);
+    set("quota=16M");
+    assert!(before > 32 << 20 && free(&home) <= 16 << 20 && free(&at.join("m")) > 32 << 20);
+    fs::write(home.join("large"), vec![1; 4 << 20]).expect("it fits");
+    assert!(free(&home) <= 12 << 20);
+    set("quota=none");
+    assert!(free(&home) > 16 << 20);
     holder.stop();
     judge(&at, "tank");
 }

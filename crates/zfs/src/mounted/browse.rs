@@ -3,8 +3,8 @@
 use super::answer::{attributes, kind_of};
 use super::refusal::wrong;
 use super::shared::{
-    CHILDREN_FROM, CLOSED, CONTROL, CONTROL_COOKIE, DNODE_BYTES, NAMES_MAX, Notice, OBJECT_BITS,
-    Place, SNAPSHOTS, Served, Shared,
+    CHILDREN_FROM, CLOSED, CONTROL, CONTROL_COOKIE, DNODE_BYTES, KnownSpace, NAMES_MAX, Notice,
+    OBJECT_BITS, Place, SNAPSHOTS, Served, Shared,
 };
 use crate::error::ZfsError;
 use crate::zap::Cursor;
@@ -317,16 +317,15 @@ impl Shared {
         value.map(|(_, value)| value).ok_or(InodeError::NoAttribute)
     }
 
-    pub(super) async fn usage(&self) -> Result<Usage, InodeError> {
-        let served = self.top();
-        // As they are now, not as they were when they were opened.
-        self.children(&served).await.map_err(|error| wrong(&error))?;
-        let name = served.name();
-        let found = self.spa.dsl().find(&name).await.map_err(|error| wrong(&error))?;
-        let head = found.map_or(served.dataset.head.clone(), |(_, dataset)| dataset.head);
-        let used = head.referenced_bytes;
-        // Who can't be told how much is free is told that nothing is.
-        let free = self.available(&name).await.ok().flatten().unwrap_or(0);
+    pub(super) async fn usage(&self, of: Node) -> Result<Usage, InodeError> {
+        let served = match self.place(of) {
+            Ok(Place::File(of, _) | Place::Control(of) | Place::Snapshots(of)) => of,
+            // A dataset that is closed lies in another one.
+            Err(InodeError::NoKey) => self.top(),
+            Err(error) => return Err(error),
+        };
+        let KnownSpace { used, free, files, .. } =
+            self.space_of(&served).await.map_err(|error| wrong(&error))?;
         let (used, free) = match (&self.writing, served.how.get().copies) {
             (Some(writing), Some(copies)) => {
                 let dirty = writing.live.syncer().groups().dirty_bytes().saturating_mul(copies);
@@ -336,9 +335,32 @@ impl Shared {
             _ => (used, free),
         };
         let files_free = free / DNODE_BYTES;
-        let files = head.pointer.fill().saturating_add(files_free);
+        let files = files.saturating_add(files_free);
         let (total, free) = (ByteCount(used.saturating_add(free)), ByteCount(free));
         Ok(Usage { total, free, files, files_free })
+    }
+
+    /// What a dataset holds and could hold, as of the last transaction group. Programs ask for it with every file; it is counted once for a
+    /// group, since all space maps are looked at for it.
+    async fn space_of(&self, served: &Served) -> Result<KnownSpace, ZfsError> {
+        let as_of = (self.spa.uberblock().txg, self.tasks());
+        if let Some(known) = served.space.get().filter(|known| known.as_of == as_of) {
+            return Ok(known);
+        }
+        // As they are now, not as they were when they were opened.
+        self.children(served).await?;
+        let name = served.name();
+        let head = match served.is_snapshot {
+            true => None,
+            false => self.spa.dsl().find(&name).await?.map(|(_, dataset)| dataset.head),
+        };
+        let head = head.as_ref().unwrap_or(&served.dataset.head);
+        let (used, files) = (head.referenced_bytes, head.pointer.fill());
+        // Who can't be told how much is free is told that nothing is.
+        let free = self.available(&name).await.ok().flatten().unwrap_or(0);
+        let known = KnownSpace { as_of, used, free, files };
+        served.space.set(Some(known));
+        Ok(known)
     }
 
     /// Bytes that could be written to a dataset, or to the one that it is a snapshot of.

@@ -134,6 +134,21 @@ pub(super) struct Served {
     pub(super) snapshots: RefCell<Option<Rc<Snapshots>>>,
     /// By its properties, as they were when they were looked at last.
     pub(super) how: Cell<HowServed>,
+    /// As it was counted last.
+    pub(super) space: Cell<Option<KnownSpace>>,
+}
+
+/// Space of a dataset, in bytes.
+#[derive(Clone, Copy)]
+pub(super) struct KnownSpace {
+    /// The transaction group of the pool, and the tasks that were done in it.
+    pub(super) as_of: (u64, u64),
+    /// What it refers to.
+    pub(super) used: u64,
+    /// What could be written to it.
+    pub(super) free: u64,
+    /// How many objects it has.
+    pub(super) files: u64,
 }
 
 /// The children of a dataset that are file systems: by name, their directories. None of a snapshot.
@@ -407,6 +422,7 @@ impl Shared {
             is_snapshot,
             asked: RefCell::default(),
             snapshots: RefCell::default(),
+            space: Cell::default(),
             how: Cell::new(how),
         });
         all.push(Some(Rc::clone(&served)));

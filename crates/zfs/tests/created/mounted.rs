@@ -698,7 +698,7 @@ fn children_are_written_and_snapshots_are_not() {
         let read = real.read(outer.node, Offset(0), ByteCount(200_000)).await.expect("it is read");
         assert!(read.to_vec() == [3; 100_000], "as it is");
         real.sync().await.expect("it is durable");
-        let usage = real.usage().await.expect("it is known");
+        let usage = real.usage(at).await.expect("it is known");
         assert!(usage.free.bytes() > 40 << 20 && usage.total > usage.free, "{usage:?}");
         real.unwatch(mount);
         live.close(LabelState::Exported).await.expect("it is closed");

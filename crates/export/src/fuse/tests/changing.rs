@@ -108,7 +108,7 @@ fn a_write_is_taken_whole_however_large_and_an_open_file_outlives_its_name() {
         assert_eq!(server.await, Ok(()));
         assert_eq!(tree.attributes(Node(node)).await, Err(rt::InodeError::Gone));
         assert_eq!(tree.counts().created, 1);
-        assert_eq!(tree.usage().await.map(|usage| usage.total == usage.free), Ok(true));
+        assert_eq!(tree.usage(Node::ROOT).await.map(|usage| usage.total == usage.free), Ok(true));
     });
 }
 
@@ -206,7 +206,7 @@ proptest! {
             }
             drop(kernel);
             let _ = server.await;
-            let usage = tree.usage().await.expect("it is as it was made");
+            let usage = tree.usage(Node::ROOT).await.expect("it is as it was made");
             assert!(usage.free <= usage.total);
         });
     }
