@@ -18,6 +18,7 @@ use crate::pools::Pools;
 use crate::sets::running::client::picture;
 use crate::sets::running::protocol::Doing;
 use crate::sets::sources::written_elsewhere;
+use ::host::probe::Unwrap;
 use ::md::assemble::{Choice, Found, Superblock, level_of};
 use ::md::superblock::{ALL_SECTORS, Role};
 use rt::{DeviceRef, Request};
@@ -46,8 +47,8 @@ pub enum Holds {
     Partitions(&'static str),
     /// A file system, swap space, or what is encrypted.
     Content(Content),
-    /// What is known by a signature.
-    Signature(String),
+    /// What is known by a signature; with what makes a raw image of it, where it holds one.
+    Signature(&'static str, Option<Unwrap>),
     /// Bytes of no form that is known.
     Unknown,
     /// Nothing, as far as was looked.
@@ -187,7 +188,7 @@ impl Seen<'_> {
         {
             place.holds = match found.what.strip_prefix("data ") {
                 Some(_) => Holds::Unknown,
-                None => Holds::Signature(found.what.to_owned()),
+                None => Holds::Signature(found.what, found.unwrapped_by),
             };
         }
         place

@@ -37,6 +37,23 @@ pub struct Content {
     pub what: &'static str,
     /// Where it was recognised.
     pub at: Offset,
+    /// What makes a raw image of it, where it holds one in a form of its own.
+    pub unwrapped_by: Option<Unwrap>,
+}
+
+/// A program that makes a raw image, or whatever files there are, of one that is compressed, packed or a virtual machine's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unwrap {
+    /// It takes the file's name alone.
+    In(&'static str),
+    /// It takes a name for the raw image behind the file's.
+    To(&'static str),
+}
+
+impl Content {
+    fn plain(what: &'static str, at: u64) -> Content {
+        Content { what, at: Offset(at), unwrapped_by: None }
+    }
 }
 
 impl fmt::Display for Content {
@@ -97,7 +114,6 @@ const SIGNATURES: &[(&str, Place, &[u8])] = &[
     ("an exFAT file system", Start(3), b"EXFAT   "),
     ("a FAT file system", Start(54), b"FAT1"),
     ("a FAT file system", Start(82), b"FAT32   "),
-    ("a QCOW2 image", Start(0), b"QFI\xfb"),
     ("a GPT partition table", Start(512), b"EFI PART"),
     ("a GPT partition table", Start(4 * KIB), b"EFI PART"),
     ("a GPT partition table (the copy at the end)", End(512), b"EFI PART"),
@@ -107,6 +123,27 @@ const SIGNATURES: &[(&str, Place, &[u8])] = &[
     // Last, as most of the above may stand behind it.
     ("a partition table or boot sector", Start(510), b"\x55\xaa"),
 ];
+
+/// Signatures of what holds an image of a disk in a form of its own: of virtual machines, of investigators, compressed, packed.
+const WRAPPED: &[(&str, u64, &[u8], Unwrap)] = &[
+    ("a QCOW2 image", 0, b"QFI\xfb", CONVERT),
+    ("a VMDK image", 0, b"KDMV", CONVERT),
+    ("the description of a VMDK image", 0, b"# Disk DescriptorFile", CONVERT),
+    ("a VHDX image", 0, b"vhdxfile", CONVERT),
+    ("a VHD image", 0, b"conectix", CONVERT),
+    ("a VirtualBox image (VDI)", 64, &0xbeda_107f_u32.to_le_bytes(), CONVERT),
+    ("an EnCase image (E01)", 0, b"EVF\x09\x0d\x0a\xff\x00", Unwrap::In("ewfexport")),
+    ("a file compressed by gzip", 0, b"\x1f\x8b\x08", Unwrap::In("gunzip --keep")),
+    ("a file compressed by xz", 0, b"\xfd7zXZ\x00", Unwrap::In("unxz --keep")),
+    ("a file compressed by zstd", 0, b"\x28\xb5\x2f\xfd", Unwrap::In("unzstd")),
+    ("a file compressed by bzip2", 0, b"BZh91AY&SY", Unwrap::In("bunzip2 --keep")),
+    ("a file compressed by lz4", 0, b"\x04\x22\x4d\x18", Unwrap::In("unlz4")),
+    ("a zip archive", 0, b"PK\x03\x04", Unwrap::In("unzip")),
+    ("a 7z archive", 0, b"7z\xbc\xaf\x27\x1c", Unwrap::In("7z x")),
+    ("a tar archive", 257, b"ustar", Unwrap::In("tar -xf")),
+];
+
+const CONVERT: Unwrap = Unwrap::To("qemu-img convert -O raw");
 
 const BCACHE: &[u8] = b"\xc6\x85\x73\xf6\x4e\x1a\x45\xca\x82\x65\xf5\x7f\x48\xba\x6d\x81";
 
@@ -157,13 +194,23 @@ fn signed(read: ReadAt<'_>, size: u64) -> io::Result<Option<Content>> {
         if let Some(at) = at
             && holds(read, size, at, signature)?
         {
-            return Ok(Some(Content { what, at: Offset(at) }));
+            return Ok(Some(Content::plain(what, at)));
         }
     }
-    match zfs(read, size)? {
-        None => md_at_the_end(read, size),
-        found => Ok(found),
+    if let Some(found) = zfs(read, size)? {
+        return Ok(Some(found));
     }
+    if let Some(found) = md_at_the_end(read, size)? {
+        return Ok(Some(found));
+    }
+    // Last: a member of anything may begin with a few bytes like these.
+    for (what, at, signature, by) in WRAPPED {
+        if holds(read, size, *at, signature)? {
+            let unwrapped_by = Some(*by);
+            return Ok(Some(Content { unwrapped_by, ..Content::plain(what, *at) }));
+        }
+    }
+    Ok(None)
 }
 
 /// Whether these bytes stand there.
@@ -189,7 +236,7 @@ fn md_at_the_end(read: ReadAt<'_>, size: u64) -> io::Result<Option<Content>> {
         let Some(at) = at else { continue };
         for signature in signatures {
             if holds(read, size, at, signature)? {
-                return Ok(Some(Content { what, at: Offset(at) }));
+                return Ok(Some(Content::plain(what, at)));
             }
         }
     }
@@ -210,7 +257,7 @@ fn zfs(read: ReadAt<'_>, size: u64) -> io::Result<Option<Content>> {
         for (i, uberblock) in ring.chunks_exact(KIB as usize).enumerate() {
             let magic = &uberblock[..8];
             if magic == ZFS_MAGIC.to_le_bytes() || magic == ZFS_MAGIC.to_be_bytes() {
-                return Ok(Some(Content { what: ZFS, at: Offset(start + i as u64 * KIB) }));
+                return Ok(Some(Content::plain(ZFS, start + i as u64 * KIB)));
             }
         }
     }
@@ -230,7 +277,7 @@ fn data_in_file(file: &File, size: u64) -> io::Result<Option<Content>> {
         left -= len;
         if data + len < hole {
             let what = "data beyond what was looked at";
-            return Ok(Some(Content { what, at: Offset(data + len) }));
+            return Ok(Some(Content::plain(what, data + len)));
         }
         // A file system that moves backward would keep us here for ever.
         at = hole.max(at + 1);
@@ -256,7 +303,7 @@ fn not_zero(read: ReadAt<'_>, mut at: u64, len: u64) -> io::Result<Option<Conten
         read(piece, at)?;
         if let Some(i) = piece.iter().position(|byte| *byte != 0) {
             let what = "data that is not zero";
-            return Ok(Some(Content { what, at: Offset(at + i as u64) }));
+            return Ok(Some(Content::plain(what, at + i as u64)));
         }
         at += chunk_len as u64;
     }
@@ -295,6 +342,20 @@ mod tests {
             };
             let text = found(&[(at, signature)]).expect("seen");
             assert!(text.starts_with(what), "{text}, not {what}");
+        }
+    }
+
+    #[test]
+    fn what_holds_an_image_says_what_makes_a_raw_one_of_it() {
+        for (what, at, signature, by) in WRAPPED {
+            let mut bytes = vec![0; 4096];
+            bytes[*at as usize..*at as usize + signature.len()].copy_from_slice(signature);
+            let read = |into: &mut [u8], at: u64| {
+                into.copy_from_slice(&bytes[at as usize..at as usize + into.len()]);
+                Ok(())
+            };
+            let found = content_of(4096, &read).expect("it is read").expect("seen");
+            assert_eq!((found.what, found.unwrapped_by), (*what, Some(*by)));
         }
     }
 

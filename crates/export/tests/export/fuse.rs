@@ -229,7 +229,7 @@ impl Inodes for Tree {
         answer(Ok(names.iter().map(|name| name.to_vec()).collect()))
     }
 
-    fn usage(&self) -> InodeFuture<Usage> {
+    fn usage(&self, _: Node) -> InodeFuture<Usage> {
         let (total, free) = (ByteCount::gib(10), ByteCount::gib(4));
         answer(Ok(Usage { total, free, files: 17, files_free: 5 }))
     }

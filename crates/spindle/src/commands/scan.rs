@@ -23,7 +23,7 @@
 mod json;
 mod seen;
 
-use self::seen::{PoolSeen, Scan, described, leaves, serve, single};
+use self::seen::{PoolSeen, Scan, described, leaves, serve, single, unwrap};
 use super::zpool::Standing;
 use crate::events::{events, refuse_denied};
 use crate::output::{Failure, print, print_json, say};
@@ -329,7 +329,7 @@ impl Scan {
             Holds::PoolSpare => "spare or cache device of a ZFS pool".to_owned(),
             Holds::Physical(group) => format!("physical volume of volume group {}", shown(group)),
             Holds::Content(content) => described(content, place),
-            Holds::Signature(what) => what.clone(),
+            Holds::Signature(what, _) => (*what).to_owned(),
             Holds::Unknown => "data of no form that is known here".to_owned(),
             Holds::Nothing => "nothing".to_owned(),
             Holds::Unreadable(why) => format!("can't be read: {}", printable::line(why)),
@@ -401,6 +401,10 @@ impl Scan {
             }
             Holds::Unknown if !Path::new(&place.name).exists() => {
                 self.next_of_served(out, depth, place);
+            }
+            Holds::Signature(_, Some(by)) => {
+                let command = unwrap(&place.name, *by);
+                out.line(depth, &format!("next: {command}     # then scan what it makes"));
             }
             _ => {}
         }

@@ -163,3 +163,31 @@ fn what_is_no_working_device_is_told_apart() {
         refused(dir, &["-d", "disks", "lvm", "dump", volume, "image"], 2, "(there are vg/v, r)");
     }
 }
+
+/// Images of virtual machines, and compressed ones, hold what is looked for in a form that nothing here reads.
+#[test]
+fn what_holds_an_image_in_another_form_is_told_with_the_command_that_makes_a_raw_one() {
+    let folder = fixtures::scratch::folder();
+    let dir = folder.path();
+    let image = |name: &str, begins: &[u8]| {
+        fs::write(dir.join(name), [begins, &[7; 80 << 10]].concat()).expect("an image");
+    };
+    image("a.qcow2", b"QFI\xfb");
+    image("my nas.vmdk", b"KDMV");
+    image("b.img.gz", b"\x1f\x8b\x08");
+    image("raw", b"7777");
+    let told = done(dir, &["-d", ".", "scan"]);
+    for line in [
+        "a QCOW2 image",
+        "next: qemu-img convert -O raw ./a.qcow2 ./a.qcow2.raw ",
+        "next: qemu-img convert -O raw './my nas.vmdk' './my nas.vmdk.raw' ",
+        "a file compressed by gzip",
+        "next: gunzip --keep ./b.img.gz ",
+    ] {
+        assert!(told.contains(line), "{line}: {told}");
+    }
+    assert_eq!(told.matches("next:").count(), 3, "{told}");
+    let json: serde_json::Value =
+        serde_json::from_str(&done(dir, &["-d", ".", "scan", "--json"])).expect("it is read");
+    assert!(json.to_string().contains("qemu-img convert -O raw ./a.qcow2"), "{json}");
+}

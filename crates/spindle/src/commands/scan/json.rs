@@ -1,6 +1,6 @@
 //! What a scan found, as JSON.
 
-use super::seen::{PoolSeen, Scan, serve};
+use super::seen::{PoolSeen, Scan, serve, unwrap};
 use attach::survey::{GroupSeen, Holds, Place, ServedBy, SetSeen};
 use attach::typed::quoted;
 use serde_json::{Map, Value, json};
@@ -104,7 +104,10 @@ impl Scan {
                 let has_more = content.kind.is_file_system() || content.kind.is_encrypted();
                 next = has_more.then(|| format!("{} {}", self.command, serve(place)));
             }
-            Holds::Signature(what) => is("other", Some(("what", what.as_str().into()))),
+            Holds::Signature(what, by) => {
+                is("other", Some(("what", (*what).into())));
+                next = by.map(|by| unwrap(&place.name, by));
+            }
             Holds::Unknown => is("unknown", None),
             Holds::Nothing => is("nothing", None),
             Holds::Unreadable(why) => is("unreadable", Some(("why", why.as_str().into()))),

@@ -5,6 +5,7 @@ use crate::printable;
 use attach::pools::Pools;
 use attach::survey::{GroupSeen, Place, Survey};
 use attach::typed::{self, quoted};
+use host::probe::Unwrap;
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -96,4 +97,14 @@ pub fn described(content: &volume::content::Content, place: &Place) -> String {
         text += ", not unmounted cleanly";
     }
     text
+}
+
+/// The command that makes a raw image of one in another form, or unpacks it.
+pub(super) fn unwrap(name: &str, by: Unwrap) -> String {
+    match by {
+        Unwrap::In(program) => format!("{program} {}", quoted(name)),
+        Unwrap::To(program) => {
+            format!("{program} {} {}", quoted(name), quoted(&format!("{name}.raw")))
+        }
+    }
 }
