@@ -116,6 +116,9 @@ pub struct Ranking {
     pub metric: String,
     /// The factor.
     pub by: String,
+    /// How many cells each level's score is the geometric mean of; 0 in results that do not tell.
+    #[serde(default)]
+    pub cells: usize,
     /// Best first.
     pub rows: Vec<Ranked>,
     /// For which settings the order is another, a sentence each.
@@ -129,6 +132,12 @@ pub struct Ranked {
     pub level: String,
     /// Its score: the geometric mean of its cells.
     pub score: Metric,
+    /// The lowest mean among those cells.
+    #[serde(default)]
+    pub lowest_cell: f64,
+    /// The highest.
+    #[serde(default)]
+    pub highest_cell: f64,
     /// How it stands: `best`, `not told from the best`, `0.53 × the best`, `too uncertain to place`.
     pub standing: String,
 }
@@ -156,7 +165,7 @@ pub struct LayoutFigures {
     /// How long a disk is rebuilt on an idle set; none where nothing can be rebuilt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rebuild_idle_s: Option<f64>,
-    /// How long beside the load of this study that makes it longest.
+    /// How long beside the load of this study that makes it longest; where it is measured, of those that it is measured beside.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rebuild_loaded_s: Option<f64>,
     /// Where that is worked out and not measured, the range in which it lies: its lower end.
@@ -165,7 +174,7 @@ pub struct LayoutFigures {
     /// The upper end; none where nothing that was measured bounds it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rebuild_loaded_high_s: Option<f64>,
-    /// The cell of that load.
+    /// The cell of that load; the load's name where the rebuild was measured beside it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loaded_by: Option<String>,
     /// The priority of the rebuild beside that load, where it is not `normal`.

@@ -455,7 +455,9 @@ impl Shared<'_> {
         let rest = self.order.get(tally.begun..).unwrap_or_default().iter().map(|(cell, _)| *cell);
         let spent = |since: &std::time::Instant| now.saturating_duration_since(*since);
         let running = tally.running.iter().map(|((cell, _), since)| (*cell, spent(since)));
-        let left = tally.pace.left(rest, running, self.jobs);
+        // Of a run that was told to stop nothing more is run.
+        let goes_on = !self.stop.is_raised();
+        let left = goes_on.then(|| tally.pace.left(rest, running, self.jobs)).flatten();
         let running = tally.running.iter().map(|((cell, _), _)| Running {
             cell: &self.cells[*cell].id,
             takes: tally.pace.run_takes(*cell),

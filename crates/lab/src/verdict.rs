@@ -12,13 +12,15 @@
 //!    said to be that; one that can't be told from the best although a better one can is too uncertain to be placed.
 //! 4. Where levels change places for one value of a parameter, or for two together, that is said (`turns`): an answer
 //!    that turns between two settings is an answer for neither.
-//! 5. Layouts that survive no lost disk are named, and what does best of the others.
+//! 5. A mix of reads and writes that does more than either alone is said to be no error (`mixes`).
+//! 6. Layouts that survive no lost disk are named, and what does best of the others.
 //!
 //! Where the study gives costs (`[verdict.per]`), levels are ranked once more by score over cost;
 //! only of rates, since half a duration a disk means nothing.
 //!
 //! Without `[verdict]` the answer is a plain account of the figures.
 
+mod mixes;
 mod placed;
 mod score;
 mod turns;
@@ -61,6 +63,7 @@ pub fn verdict(
         }
         None => sentences.extend(account(study, cells)),
     }
+    sentences.extend(mixes::sentences(cells));
     let failed = cells.iter().filter(|measured| measured.cell.error.is_some()).count();
     if failed > 0 {
         sentences.push(format!("{failed} of {} cells failed and are left out.", cells.len()));
@@ -113,6 +116,7 @@ fn judge(
         name: name.clone(),
         metric: metric.to_owned(),
         by: rules.by.clone(),
+        cells: combinations,
         rows: rows(&placed, study.confidence),
         turns,
     };
@@ -272,8 +276,11 @@ fn rows(placed: &Placed<'_>, confidence: f64) -> Vec<Ranked> {
     let row = |score: &Score, standing: String| Ranked {
         level: score.level.clone(),
         score: score.as_metric(confidence),
+        lowest_cell: score.cells.0,
+        highest_cell: score.cells.1,
         standing,
     };
+    let in_one = |score: &Score| if score.logs.len() < 2 { ", in one repeat" } else { "" };
     let ratio = |score: &Score| {
         let ratio = (score.log() - placed.best.log()).exp();
         match ratio.max(1.0 / ratio) < SHOWN_RATIO_MIN {
@@ -283,17 +290,16 @@ fn rows(placed: &Placed<'_>, confidence: f64) -> Vec<Ranked> {
     };
     let is_sure = placed.unsure.is_empty() && placed.ties.is_empty();
     let best = match (placed.alone, is_sure, placed.worse.is_empty()) {
-        (true, ..) => "came out best, in one repeat",
-        (_, true, false) => "best",
-        (_, true, true) => "alone",
+        (false, true, false) => "best",
+        (false, true, true) if placed.unplaced.is_empty() => "alone",
         _ => "came out best",
     };
-    let mut rows = vec![row(placed.best, best.to_owned())];
+    let in_one_best = if placed.alone { in_one(placed.best) } else { "" };
+    let mut rows = vec![row(placed.best, format!("{best}{in_one_best}"))];
     let ties = placed.ties.iter();
     rows.extend(ties.map(|(score, _)| row(score, "not told from the best".to_owned())));
-    let in_one = if placed.alone { ", in one repeat" } else { "" };
     let few = format!(", not sure after {} repeats", placed.repeats());
-    let worse = placed.worse.iter().map(|score| (*score, ratio(score) + in_one));
+    let worse = placed.worse.iter().map(|score| (*score, ratio(score) + in_one(score)));
     let unsure = placed.unsure.iter().map(|score| (*score, ratio(score) + &few));
     let unplaced = placed.unplaced.iter();
     let unplaced = unplaced.map(|score| (*score, "too uncertain to place".to_owned()));
@@ -339,9 +345,14 @@ fn ranking(name: &str, asked: &Asked<'_>, placed: &Placed<'_>, combinations: usi
         return format!("For {name}, {} reaches {}{over}.", best.level, shown(best));
     }
     if let (true, Some(next)) = (placed.alone, next) {
+        let few = match (best.logs.len(), next.logs.len()) {
+            (1, 1) => String::new(),
+            (1, _) => format!(" of {}", best.level),
+            _ => format!(" of {}", next.level),
+        };
         return format!(
-            "For {name}, {} came out best: {}{over}, against {} of {}; one repeat does not tell how \
-             sure that is.",
+            "For {name}, {} came out best: {}{over}, against {} of {}; one repeat{few} does not tell \
+             how sure that is.",
             best.level,
             shown(best),
             shown(next),

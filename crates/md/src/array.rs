@@ -16,8 +16,9 @@ use crate::spec::{ArraySpec, Level, Map, STRIPE_CACHE_PER_MEMBER_DEFAULT, SpecEr
 use crate::stripe::Stripes;
 
 use crate::superblock::SECTOR;
-use crate::sync::operation::Progress;
+use crate::sync::operation::{Operation, Progress};
 use crate::together::all;
+use async_recursion::async_recursion as boxed;
 use rt::sync::Mutex;
 use rt::{Device, DeviceRef, Geometry, IoErrorKind, IoFuture, OpKind, Request, Rt, SgList};
 use smallvec::SmallVec;
@@ -118,6 +119,22 @@ impl Array {
     /// How many bytes of each member a background operation passes over.
     pub fn component_extent(&self) -> ByteCount {
         ByteCount(self.set.members.extent())
+    }
+
+    /// Up to which place of the members an operation finds something to do. Of what has copies all but those that fill a slot
+    /// visit each chunk where its first copy lies, and in a far layout first copies lie in the first part of the members.
+    pub fn extent_of(&self, operation: Operation) -> ByteCount {
+        match (&self.engine, operation) {
+            (_, Operation::Rebuild(_) | Operation::Replace(_)) => self.component_extent(),
+            (Engine::Mirror(mirror), _) => ByteCount(mirror.map.primaries_end()),
+            _ => self.component_extent(),
+        }
+    }
+
+    /// Has the members' volatile caches write back what they hold. It is no request of the host's.
+    #[boxed(?Send)]
+    pub async fn flush_caches(&self) {
+        self.set.members.flush_caches().await;
     }
 
     /// The grid on which a background operation's stretch begins and ends: a chunk, or a page where

@@ -40,13 +40,16 @@
 //!
 //! Where any load has no upper end, what takes longest has none, and the bound is the greatest of the lower ends.
 //!
-//! Where the study measures rebuilds of normal priority, its figures stand instead. One of another priority is no answer to the
+//! Where the study measures rebuilds of normal priority, its figures stand instead; what would be longer beside another of its
+//! loads, or has no upper end there, is told beside. One of another priority is no answer to the
 //! same question: it stands only where there is no answer to this one, and says its priority.
 
 use crate::claims::Measured;
+use crate::duration;
 use crate::layout::{LayoutFacts, Legs, RebuildFacts};
 use crate::results::{Cell, LayoutFigures};
 use crate::study::{Kind, OperationKind, Priority};
+use std::cmp::Ordering;
 
 /// A rebuild that gets less of each disk (B/s) may not end before the load does: it is what md promises a rebuild beside a
 /// load by default, 1000 KiB/s (speed_limit_min), at which a disk of 20 TB takes most of a year.
@@ -73,7 +76,8 @@ pub(super) fn times(
         .iter()
         .filter_map(|cell| Some((beside(cell, facts, rebuild)?, busy(cell.cell)?, &cell.cell.id)))
         .collect();
-    if let Some((beside, id)) = longest(&beside) {
+    let longest = longest(&beside);
+    if let Some((beside, id)) = longest {
         figures.rebuild_loaded_s = Some(beside.likely_s);
         figures.rebuild_loaded_low_s = Some(beside.low_s);
         figures.rebuild_loaded_high_s = beside.high_s;
@@ -87,11 +91,17 @@ pub(super) fn times(
             ));
         }
     }
-    measured(figures, cells);
+    measured(figures, cells, longest);
 }
 
-/// What rebuilds of the study took, in place of what is worked out.
-fn measured(figures: &mut LayoutFigures, cells: &[&Measured<'_>]) {
+/// What rebuilds of the study took, in place of what is worked out, which is `longest` beside a load of this cell.
+fn measured(
+    figures: &mut LayoutFigures,
+    cells: &[&Measured<'_>],
+    longest: Option<(Beside, &String)>,
+) {
+    // On an idle set all priorities are one; the normal one is as much as any in name, too.
+    let mut idle: Option<(Took, bool)> = None;
     // Of normal priority, as what is worked out; and of another, which is another figure.
     let mut of_normal: Option<(Took, &str)> = None;
     let mut of_other: Option<(Took, &str, Priority)> = None;
@@ -102,10 +112,15 @@ fn measured(figures: &mut LayoutFigures, cells: &[&Measured<'_>]) {
         };
         let longer = |known: Option<f64>| known.is_none_or(|known| took.seconds > known);
         match (&operation.load, operation.priority) {
-            (None, _) => {
-                figures.rebuild_measured = true;
-                figures.rebuild_idle_s = Some(took.seconds);
-                figures.rebuild_idle_error_s = took.error;
+            (None, priority) => {
+                let is_normal = priority == Priority::Normal;
+                let replaces = idle.as_ref().is_none_or(|(known, known_is_normal)| {
+                    (is_normal, took.seconds).partial_cmp(&(*known_is_normal, known.seconds))
+                        == Some(Ordering::Greater)
+                });
+                if replaces {
+                    idle = Some((took, is_normal));
+                }
             }
             (Some(load), Priority::Normal)
                 if longer(of_normal.as_ref().map(|(known, _)| known.seconds)) =>
@@ -120,10 +135,25 @@ fn measured(figures: &mut LayoutFigures, cells: &[&Measured<'_>]) {
             _ => {}
         }
     }
+    if let Some((took, _)) = idle {
+        figures.rebuild_measured = true;
+        figures.rebuild_idle_s = Some(took.seconds);
+        figures.rebuild_idle_error_s = took.error;
+    }
     let other = of_other.filter(|_| figures.rebuild_loaded_s.is_none());
     let other = other.map(|(took, load, priority)| (took, load, Some(priority.text().to_owned())));
     if let Some((took, load, priority)) = of_normal.map(|(took, load)| (took, load, None)).or(other)
     {
+        let not_told =
+            longest.filter(|(other, _)| other.high_s.is_none() || other.likely_s > took.seconds);
+        if let Some((other, id)) = not_told {
+            let sign = if other.high_s.is_none() { '≥' } else { '≈' };
+            figures.warnings.push(format!(
+                "the rebuild beside load is that beside {load}, as it was measured, and what may happen meanwhile goes by it; \
+                 beside {id} it is {sign} {}",
+                duration::text(other.likely_s)
+            ));
+        }
         figures.rebuild_measured = true;
         figures.rebuild_loaded_s = Some(took.seconds);
         figures.rebuild_loaded_error_s = took.error;

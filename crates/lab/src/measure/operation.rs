@@ -6,9 +6,16 @@
 //! same engine), and the time of the whole is the sum over the strata of their size times the mean time
 //! a byte. This is the stratified estimator of survey sampling (Cochran, *Sampling Techniques*, 3rd ed.,
 //! ch. 5): its standard error follows from the spread within the strata, and is reported.
+//!
+//! **Where a stretch begins and ends.** A disk answers writes from its cache and writes back later, in sweeps that may be longer
+//! than a stretch. So each is timed from caches that are clean until they are again: what it left there is its own work,
+//! not the next one's, and not nobody's. Of the whole it is no part that it begins and ends: heads come from elsewhere, the first
+//! and the last of its blocks wait for the platter, which is a tenth of 16 MiB. So a short stretch before it is timed as well, and
+//! what the longer one takes more stands for the whole.
+//! Beside a load stretches are not parted so: a flush would hold up the load, and write back what is the load's.
 
 use crate::measure::load::{Load, below_its_rate};
-use crate::measure::{ArrayOperations, Mark, MeasureError, Volume, processor_use};
+use crate::measure::{Mark, MeasureError, Volume, processor_use};
 use crate::metrics::{PROGRESS_PERCENT, progress_metric};
 use crate::pitfalls::{self, Demand, Moved};
 use crate::results::ProgressPoint;
@@ -18,12 +25,22 @@ use rt::Rt;
 use std::time::Duration;
 use stdx::{ByteCount, Offset, Prng};
 
-/// What a sampled operation goes over before it is timed: one step of the engine's.
-const LEAD_IN: ByteCount = ByteCount::mib(1);
+/// What a sampled operation goes over before each stretch, so that heads are near: a window of the engine's steps.
+const LEAD_IN: ByteCount = ByteCount::mib(4);
+/// The short stretch by which beginning and ending are known, or a quarter of the stretch.
+const SHORT: ByteCount = ByteCount::mib(16);
+/// They take no longer: two revolutions. Where a short stretch takes more, a cache takes it in another way than a long one.
+const ENDS_MAX: Duration = Duration::from_millis(16);
+/// What one beside a load goes over before it is timed: one step of the engine's.
+const LEAD_IN_LOADED: ByteCount = ByteCount::mib(1);
 /// From this share of an operation's time on the standard error of its sampling is warned of.
 pub const SAMPLING_ERROR_MAX: f64 = 0.1;
-/// Points of progress that a whole operation leaves: enough for a smooth plot.
+/// Points of progress that a whole operation leaves: enough for a smooth plot, and
 const PROGRESS_POINTS: u64 = 200;
+/// on small disks fewer, since at each point it waits for what is under way; but
+const STEP_MIN: ByteCount = ByteCount::mib(256);
+/// no fewer than these.
+const PROGRESS_POINTS_MIN: u64 = 20;
 
 /// Times an operation on a volume.
 ///
@@ -55,7 +72,7 @@ pub async fn operation(
     // before it. Of a sampled one that would be counted for each such stretch that it stands for: it is gone over before.
     let leads_in = load.is_some() && !matches!(workload.kind, OperationKind::Rebalance(_));
     if let Some(sampling) = workload.sampled.filter(|_| leads_in) {
-        let end = Offset::ZERO + LEAD_IN.min(sampling.sample).round_up(array.grain());
+        let end = Offset::ZERO + LEAD_IN_LOADED.min(sampling.sample).round_up(array.grain());
         array
             .run(workload.kind, workload.priority, Offset::ZERO, end)
             .await
@@ -63,21 +80,34 @@ pub async fn operation(
     }
     let begin = Mark::of(&rt, &volume);
 
-    let passes = match workload.sampled {
-        Some(sampling) => sampled(&*array, sampling, &mut prng),
-        None => whole(&*array),
+    let (reach, grain) = (array.reach(workload.kind), array.grain());
+    let stretches = workload.sampled.and_then(|how| sampled(reach, grain, how, &mut prng));
+    // Beside a load the caches hold the load's writes as well, at the end as at the beginning.
+    let settles = stretches.is_some() && load.is_none();
+    let mut outcome = Passes::new(reach);
+    let mut gone_over = Offset::ZERO;
+    let timed = async |from: Offset, to: Offset| -> Result<Duration, MeasureError> {
+        let begin = rt.now();
+        array.run(workload.kind, workload.priority, from, to).await.map_err(no_operation)?;
+        if settles {
+            array.settle().await.map_err(no_operation)?;
+        }
+        Ok(rt.now() - begin)
     };
-    let mut outcome = Passes::new(array.extent());
-    for pass in passes {
+    for pass in stretches.unwrap_or_else(|| whole(reach, grain)) {
         if stop.is_raised() {
             return Err(MeasureError::Interrupted);
         }
-        let pass_begin = rt.now();
-        array
-            .run(workload.kind, workload.priority, pass.from, pass.to)
-            .await
-            .map_err(|why| MeasureError::NoOperation { operation: name, why })?;
-        outcome.add(pass, rt.now() - pass_begin);
+        if settles {
+            let (lead_in, short) = before(pass, gone_over, grain);
+            timed(lead_in, short).await?;
+            let short_span = timed(short, pass.from).await?;
+            let span = timed(pass.from, pass.to).await?;
+            outcome.add(pass, beyond(pass, span, pass.from - short, short_span));
+        } else {
+            outcome.add(pass, timed(pass.from, pass.to).await?);
+        }
+        gone_over = pass.to;
     }
 
     let end = Mark::of(&rt, &volume);
@@ -120,7 +150,7 @@ pub async fn operation(
             "sampled: {} of {} of each member was carried out, over {} strata, and the whole is \
              integrated from that; sampling_error_s is the standard error",
             outcome.carried_out(),
-            array.extent(),
+            reach,
             outcome.strata.len(),
         ));
         let share = estimate.standard_error_seconds / estimate.seconds;
@@ -156,9 +186,9 @@ struct Pass {
 
 /// The whole operation, in steps that leave points for a plot; each is a stratum that is wholly
 /// carried out.
-fn whole(array: &dyn ArrayOperations) -> Vec<Pass> {
-    let (extent, grain) = (array.extent(), array.grain());
-    let step = (extent / PROGRESS_POINTS).max(grain).round_up(grain);
+fn whole(extent: ByteCount, grain: ByteCount) -> Vec<Pass> {
+    let least = STEP_MIN.min(extent / PROGRESS_POINTS_MIN).max(grain);
+    let step = (extent / PROGRESS_POINTS).max(least).round_up(grain);
     let mut passes = Vec::new();
     let mut from = ByteCount::ZERO;
     while from < extent {
@@ -173,16 +203,39 @@ fn whole(array: &dyn ArrayOperations) -> Vec<Pass> {
     passes
 }
 
+/// Where the lead-in of a stretch begins, and where the short stretch before it, which tells what beginning and ending take:
+/// in what is not gone over yet, so that either may be empty.
+fn before(pass: Pass, gone_over: Offset, grain: ByteCount) -> (Offset, Offset) {
+    let earlier = |at: Offset, by: ByteCount| {
+        at - by.round_up(grain).min((at - gone_over.min(at)).round_down(grain))
+    };
+    let short = earlier(pass.from, SHORT.min((pass.to - pass.from) / 4));
+    (earlier(short, LEAD_IN), short)
+}
+
+/// How long a stretch takes but for its beginning and its end, which took as long in a short one before it: what that took beyond
+/// its share of the rest.
+fn beyond(pass: Pass, span: Duration, short: ByteCount, short_span: Duration) -> Duration {
+    let len = pass.to - pass.from;
+    let rest = span.saturating_sub(short_span);
+    let share = short.bytes() as f64 / (len - short).bytes() as f64;
+    span - short_span.saturating_sub(rest.mul_f64(share)).min(ENDS_MAX).min(span / 2)
+}
+
 /// Stretches at random places of each stratum, in the order of their place, not overlapping: each
-/// lies in its own cell of the stratum. A stratum that is not much longer than its stretches is
-/// carried out whole.
-fn sampled(array: &dyn ArrayOperations, sampling: Sampling, prng: &mut Prng) -> Vec<Pass> {
-    let (extent, grain) = (array.extent(), array.grain());
+/// lies in its own cell of the stratum. None where strata are not much longer
+/// than their stretches: all is carried out then.
+fn sampled(
+    extent: ByteCount,
+    grain: ByteCount,
+    sampling: Sampling,
+    prng: &mut Prng,
+) -> Option<Vec<Pass>> {
     let strata = u64::from(sampling.strata);
     let per_stratum = u64::from(sampling.per_stratum);
     let sample = sampling.sample.round_up(grain);
     if sample * per_stratum * strata * 2 > extent {
-        return whole(array);
+        return None;
     }
     let cell = extent / (strata * per_stratum);
     let mut passes = Vec::new();
@@ -195,7 +248,7 @@ fn sampled(array: &dyn ArrayOperations, sampling: Sampling, prng: &mut Prng) -> 
             passes.push(Pass { stratum: stratum as usize, from, to: from + sample });
         }
     }
-    passes
+    Some(passes)
 }
 
 /// What the passes took.
@@ -304,44 +357,43 @@ impl Passes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::study::Priority;
-    use futures_util::future::LocalBoxFuture;
 
-    struct Members;
-    impl ArrayOperations for Members {
-        fn extent(&self) -> ByteCount {
-            ByteCount::gib(100)
-        }
-        fn grain(&self) -> ByteCount {
-            ByteCount::kib(64)
-        }
-        fn prepare(&self, _: OperationKind) -> Result<(), String> {
-            Ok(())
-        }
-        fn run(
-            &self,
-            _: OperationKind,
-            _: Priority,
-            _: Offset,
-            _: Offset,
-        ) -> LocalBoxFuture<'static, Result<(), String>> {
-            Box::pin(std::future::ready(Ok(())))
-        }
+    const EXTENT: ByteCount = ByteCount::gib(100);
+    const GRAIN: ByteCount = ByteCount::kib(64);
+
+    #[test]
+    fn what_beginning_and_ending_take_is_no_part_of_the_rest() {
+        let pass = Pass { stratum: 0, from: Offset(80 << 20), to: Offset(144 << 20) };
+        let ms = Duration::from_millis;
+        let (lead_in, short) = before(pass, Offset::ZERO, GRAIN);
+        assert_eq!((lead_in, short), (Offset(60 << 20), Offset(64 << 20)));
+        // 10 ms a MiB, and 9 ms at the ends.
+        assert_eq!(beyond(pass, ms(649), ByteCount::mib(16), ms(169)), ms(640));
+        // What takes longer is no end, and what takes less than its share is none at all.
+        assert_eq!(beyond(pass, ms(740), ByteCount::mib(16), ms(260)), ms(740 - 16));
+        assert_eq!(beyond(pass, ms(640), ByteCount::mib(16), ms(100)), ms(640));
+        // Behind another stretch there is less room, or none.
+        let (lead_in, short) = before(pass, Offset(70 << 20), GRAIN);
+        assert_eq!((lead_in, short), (Offset(70 << 20), Offset(70 << 20)));
+        let (lead_in, short) = before(pass, pass.from, GRAIN);
+        assert_eq!((lead_in, short), (pass.from, pass.from));
+        assert_eq!(beyond(pass, ms(640), ByteCount::ZERO, ms(0)), ms(640));
     }
 
     #[test]
     fn stretches_lie_in_their_strata_on_the_grid_and_do_not_overlap() {
         let sampling = Sampling { strata: 8, per_stratum: 3, sample: ByteCount::mib(256) };
-        let passes = sampled(&Members, sampling, &mut Prng::new(1));
+        let passes = sampled(EXTENT, GRAIN, sampling, &mut Prng::new(1));
+        let passes = passes.expect("they are but a part");
         assert_eq!(passes.len(), 24);
         for pair in passes.windows(2) {
             assert!(pair[0].to <= pair[1].from);
         }
-        let stratum = ByteCount::gib(100) / 8;
+        let stratum = EXTENT / 8;
         for pass in passes {
-            assert!(pass.from.is_multiple_of(ByteCount::kib(64)));
+            assert!(pass.from.is_multiple_of(GRAIN));
             assert_eq!((pass.from / stratum) as usize, pass.stratum);
-            assert!(pass.to.from_start() <= ByteCount::gib(100));
+            assert!(pass.to.from_start() <= EXTENT);
         }
     }
 
@@ -349,12 +401,13 @@ mod tests {
     /// integral is known.
     #[test]
     fn the_estimate_of_a_zoned_disk_lies_within_three_standard_errors() {
-        let extent = ByteCount::gib(100).bytes() as f64;
+        let extent = EXTENT.bytes() as f64;
         let mut misses = 0;
         for seed in 0..200 {
             let sampling = Sampling { strata: 8, per_stratum: 3, sample: ByteCount::mib(256) };
-            let mut outcome = Passes::new(ByteCount::gib(100));
-            for pass in sampled(&Members, sampling, &mut Prng::new(seed)) {
+            let mut outcome = Passes::new(EXTENT);
+            let passes = sampled(EXTENT, GRAIN, sampling, &mut Prng::new(seed));
+            for pass in passes.expect("they are but a part") {
                 let middle = (pass.from.bytes() + pass.to.bytes()) as f64 / 2.0 / extent;
                 let seconds = (pass.to - pass.from).bytes() as f64 * 1e-8 * (1.0 + middle);
                 outcome.add(pass, Duration::from_secs_f64(seconds));
@@ -403,8 +456,8 @@ mod tests {
 
     #[test]
     fn an_operation_that_is_carried_out_whole_has_no_sampling_error() {
-        let mut outcome = Passes::new(Members.extent());
-        for pass in whole(&Members) {
+        let mut outcome = Passes::new(EXTENT);
+        for pass in whole(EXTENT, GRAIN) {
             outcome.add(pass, Duration::from_secs(1));
         }
         let estimate = outcome.estimate();

@@ -154,6 +154,13 @@ pub trait ArrayOperations {
     /// list of moves.
     fn extent(&self) -> ByteCount;
 
+    /// Up to which place of the members the operation finds something to do. Beyond lies what was done from a place before:
+    /// second copies, where they lie far away.
+    fn reach(&self, kind: OperationKind) -> ByteCount {
+        let _ = kind;
+        self.extent()
+    }
+
     /// The grid of places at which a stretch may begin and end (a chunk, a row).
     fn grain(&self) -> ByteCount;
 
@@ -163,6 +170,9 @@ pub trait ArrayOperations {
     /// # Errors
     /// Where the layout can't do it: says why and what would mend it.
     fn prepare(&self, kind: OperationKind) -> Result<(), String>;
+
+    /// Waits until what was written has left the disks' caches.
+    fn settle(&self) -> LocalBoxFuture<'static, Result<(), String>>;
 
     /// The first share of the members, 0 to 1, that the operation goes over twice.
     fn twice(&self, kind: OperationKind) -> f64 {

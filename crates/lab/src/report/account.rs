@@ -1,9 +1,11 @@
 //! What was run, and what the layouts are worth beside their speed: for the terminal, the page and the CSV alike.
 
-use super::figures::significant;
+use super::figures::{factor_label, significant};
 use crate::duration;
+use crate::metrics::{quantity, quantity_with_interval};
 use crate::moment;
-use crate::results::{Cell, LayoutFigures, Results};
+use crate::results::{Cell, LayoutFigures, Ranked, Ranking, Results};
+use crate::study::LAYOUT;
 use std::collections::BTreeMap;
 
 /// A chance below this is no figure any more: the assumptions are off by more.
@@ -62,6 +64,28 @@ pub fn run_lines(results: &Results) -> Vec<(&'static str, String)> {
 pub fn in_one(parameters: &BTreeMap<String, String>) -> String {
     let pairs = parameters.iter().map(|(key, value)| format!("{key}={value}"));
     pairs.collect::<Vec<_>>().join(" ")
+}
+
+/// A ranking as a table: the header, and a row a level. A score over several cells stands for none of them: beside it stand
+/// the lowest and the highest.
+pub fn ranking_table(ranking: &Ranking, confidence: f64) -> (Vec<String>, Vec<Vec<String>>) {
+    let mixed = ranking.cells > 1;
+    let score = match mixed {
+        true => format!("{}\n(geometric mean of {} cells)", ranking.name, ranking.cells),
+        false => ranking.name.clone(),
+    };
+    let mut header = vec![factor_label(&ranking.by), score];
+    header.extend(mixed.then(|| "lowest – highest\nof these cells".to_owned()));
+    header.push(String::new());
+    let row = |row: &Ranked| {
+        let score = quantity_with_interval(&ranking.metric, &row.score, confidence);
+        let ends = [row.lowest_cell, row.highest_cell].map(|end| quantity(&ranking.metric, end));
+        let mut fields = vec![row.level.clone(), score];
+        fields.extend(mixed.then(|| ends.join(" – ")));
+        fields.push(row.standing.clone());
+        fields
+    };
+    (header, ranking.rows.iter().map(row).collect())
 }
 
 /// What a layout is worth, as a table: the header, and a row a layout.
@@ -188,7 +212,8 @@ fn beside_load(layout: &LayoutFigures) -> String {
             let priority =
                 priority.map_or_else(String::new, |priority| format!("\n({priority} priority)"));
             let load = layout.load_mb_s.map_or_else(String::new, |rate| {
-                format!("\n(load: {} MB/s)", significant(rate, 3))
+                let name = layout.loaded_by.as_deref().unwrap_or("load");
+                format!("\n({name}: {} MB/s)", significant(rate, 3))
             });
             format!("{shown}{error}{priority}{load}")
         }
@@ -201,6 +226,32 @@ fn beside_load(layout: &LayoutFigures) -> String {
             format!("≈ {shown}\n({} – {})", duration::text(low), duration::text(high))
         }
     }
+}
+
+/// Beside which load the rebuild beside load is, a sentence for each such load.
+pub fn rebuilds_beside(layouts: &[LayoutFigures]) -> Vec<String> {
+    let mut loads: Vec<(String, Vec<&str>)> = Vec::new();
+    for layout in layouts.iter().filter(|layout| layout.rebuild_loaded_s.is_some()) {
+        let Some(by) = &layout.loaded_by else { continue };
+        // Of a cell that is told from others by its layout alone, what is left.
+        let bare = layout.name.split(", ").next().unwrap_or_default();
+        let by = by.strip_prefix(&format!("{LAYOUT}={bare}/")).unwrap_or(by);
+        let is_measured = layout.rebuild_loaded_low_s.is_none();
+        let said = match is_measured {
+            true => format!("was measured beside {by}"),
+            false => format!("is longest beside {by}"),
+        };
+        match loads.iter_mut().find(|(known, _)| *known == said) {
+            Some((_, names)) => names.push(&layout.name),
+            None => loads.push((said, vec![&layout.name])),
+        }
+    }
+    let of_all = loads.len() == 1;
+    let sentence = |(said, names): (String, Vec<&str>)| match of_all {
+        true => format!("The rebuild beside load {said}."),
+        false => format!("{}: the rebuild beside load {said}.", names.join("; ")),
+    };
+    loads.into_iter().map(sentence).collect()
 }
 
 /// What should keep one from a layout, each sentence once, with the names of those that it is true of.
@@ -306,9 +357,10 @@ mod tests {
         let sampled = LayoutFigures {
             rebuild_loaded_s: Some(19.0 * day),
             rebuild_loaded_error_s: Some(2.0 * day),
+            loaded_by: Some("office".to_owned()),
             load_mb_s: Some(829.6),
             ..LayoutFigures::default()
         };
-        assert_eq!(beside_load(&sampled), "19 days\n± 2 days\n(load: 830 MB/s)");
+        assert_eq!(beside_load(&sampled), "19 days\n± 2 days\n(office: 830 MB/s)");
     }
 }

@@ -21,7 +21,6 @@ use super::account;
 use super::figures::{capitalised, factor_label, percent};
 use super::findings::{Finding, errors, in_brief, pitfalls, repeats, warnings};
 use super::shape::{Group, groups};
-use crate::metrics::quantity_with_interval;
 use crate::results::{ClaimCount, ClaimResult, Results};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
@@ -239,21 +238,31 @@ fn rankings(results: &Results) -> Markup {
     html! {
         @for ranking in results.rankings.iter().filter(|ranking| ranking.rows.len() > 1) {
             (tables::scrolling(&format!("Verdict: {}", ranking.name), html! {
-                table.figures {
-                    thead { tr {
-                        th { (capitalised(&factor_label(&ranking.by))) } th.n { (ranking.name) } th { "" }
-                    } }
-                    tbody {
-                        @for row in &ranking.rows {
-                            tr {
-                                th scope="row" { (row.level) }
-                                td.n { (quantity_with_interval(&ranking.metric, &row.score, results.confidence)) }
-                                td { (row.standing) }
-                            }
+                (ranked(&account::ranking_table(ranking, results.confidence)))
+            }))
+        }
+    }
+}
+
+/// A ranking's table: names and standings are words, what lies between are figures.
+fn ranked((header, rows): &(Vec<String>, Vec<Vec<String>>)) -> Markup {
+    let is_figure = |number: usize| number > 0 && number + 1 < header.len();
+    html! {
+        table.figures {
+            thead { tr {
+                @for (number, head) in header.iter().enumerate() {
+                    th.n[is_figure(number)] { (capitalised(&head.replace('\n', " "))) }
+                }
+            } }
+            tbody {
+                @for row in rows {
+                    tr {
+                        @for (number, field) in row.iter().enumerate() {
+                            @if number == 0 { th scope="row" { (field) } } @else { td.n[is_figure(number)] { (field) } }
                         }
                     }
                 }
-            }))
+            }
         }
     }
 }
@@ -289,11 +298,7 @@ fn worth(results: &Results) -> Markup {
                     }
                 }
             }))
-            @for layout in &results.layouts {
-                @if let Some(by) = &layout.loaded_by {
-                    p.about { (layout.name) ": the load beside which a rebuild takes longest is that of " (by) "." }
-                }
-            }
+            @for beside in account::rebuilds_beside(&results.layouts) { p.about { (beside) } }
             @for basis in bases { p.about { (basis) } }
             p.about { (account::HOW_LAYOUTS) }
         }

@@ -16,8 +16,7 @@ use super::account;
 use super::figures::{Measure, Unit, capitalised, factor_label, measure, percent};
 use super::findings::{Finding, errors, in_brief, pitfalls, repeats, warnings};
 use super::shape::{Group, groups};
-use crate::metrics::quantity_with_interval;
-use crate::results::{Cell, ClaimCount, Partial, Ranked, Results};
+use crate::results::{Cell, ClaimCount, Partial, Results};
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 
 /// How the terminal report is to look.
@@ -154,6 +153,9 @@ impl Page {
         }
         let (header, rows) = account::layouts_table(&results.layouts);
         self.table(&header, &rows);
+        for beside in account::rebuilds_beside(&results.layouts) {
+            self.prose(Style::Faint, "  ", &beside);
+        }
         let mut bases: Vec<&str> =
             results.layouts.iter().map(|layout| layout.basis.as_str()).collect();
         bases.dedup();
@@ -164,12 +166,7 @@ impl Page {
     /// The verdict as tables, where there is more than one level to tell of.
     fn rankings(&mut self, results: &Results) {
         for ranking in results.rankings.iter().filter(|ranking| ranking.rows.len() > 1) {
-            let header = vec![factor_label(&ranking.by), ranking.name.clone(), String::new()];
-            let row = |row: &Ranked| {
-                let score = quantity_with_interval(&ranking.metric, &row.score, results.confidence);
-                vec![row.level.clone(), score, row.standing.clone()]
-            };
-            let rows: Vec<Vec<String>> = ranking.rows.iter().map(row).collect();
+            let (header, rows) = account::ranking_table(ranking, results.confidence);
             self.table(&header, &rows);
         }
     }

@@ -13,9 +13,9 @@ pub(super) struct Placed<'a> {
     pub(super) worse: Vec<&'a Score>,
     /// Behind the best in each repeat, of which there are too few for the test to tell.
     pub(super) unsure: Vec<&'a Score>,
-    /// Below a level that is told from the best, and themselves not.
+    /// Below a level that is told from the best, and themselves not; or run once, beside others that were run more often.
     pub(super) unplaced: Vec<&'a Score>,
-    /// One repeat: nothing is known of who is told from whom. All are in `worse`.
+    /// The best was run once, or all others were: nothing is known of who is told from whom. All are in `worse`.
     pub(super) alone: bool,
 }
 
@@ -32,16 +32,20 @@ impl<'a> Placed<'a> {
             unplaced: Vec::new(),
             alone: false,
         };
-        let tests: Option<Vec<stats::Welch>> =
-            others.iter().map(|other| stats::welch(&best.logs, &other.logs, confidence)).collect();
-        let Some(tests) = tests else {
+        let test = |other: &'a Score| {
+            let test = stats::welch(&best.logs, &other.logs, confidence);
+            test.map(|test| (other, test))
+        };
+        let tests: Vec<(&Score, stats::Welch)> = others.iter().filter_map(test).collect();
+        if tests.is_empty() && !others.is_empty() {
             placed.alone = true;
             placed.worse.extend(others);
             return Some(placed);
-        };
-        let chances: Vec<f64> = tests.iter().map(|test| test.p).collect();
+        }
+        placed.unplaced.extend(others.iter().filter(|other| other.logs.len() < 2));
+        let chances: Vec<f64> = tests.iter().map(|(_, test)| test.p).collect();
         let corrected = stats::holm(&chances);
-        for ((other, test), p) in others.iter().zip(tests).zip(corrected) {
+        for ((other, test), p) in tests.into_iter().zip(corrected) {
             let is_behind = !placed.worse.is_empty() || !placed.unsure.is_empty();
             if p < 1.0 - confidence {
                 placed.worse.push(other);

@@ -29,6 +29,8 @@ pub(super) struct Score {
     pub(super) level: String,
     /// The logarithm of the score of each repeat.
     pub(super) logs: Vec<f64>,
+    /// The lowest and the highest mean among its cells.
+    pub(super) cells: (f64, f64),
 }
 
 impl Score {
@@ -97,7 +99,9 @@ pub(super) fn scores(asked: &Asked<'_>, chosen: &[&Measured<'_>]) -> (Vec<Score>
                 let sum: f64 = samples.iter().filter_map(|logs| logs.get(repeat)).sum();
                 sum / samples.len() as f64
             };
-            Some(Score { level, logs: (0..repeats).map(score).collect() })
+            let means: Vec<f64> = samples.iter().map(|logs| stats::mean(logs).exp()).collect();
+            let logs = (0..repeats).map(score).collect();
+            Some(Score { level, logs, cells: stats::ends(&means) })
         })
         .collect();
     rank(&mut scores, better);

@@ -192,6 +192,27 @@ fn ctrl_c_in_the_middle_gives_no_whole_results() {
     }
 }
 
+/// Found by a newcomer: "0 of 1 runs done, some 0 s left".
+#[test]
+fn a_run_that_was_stopped_has_no_time_left() {
+    struct Ears(Mutex<Vec<Option<lab::pace::Left>>>);
+    impl Observer for Ears {
+        fn progress(&self, progress: Progress<'_>) {
+            self.0.lock().expect("nobody panicked").push(progress.left);
+        }
+    }
+    let ears = Ears(Mutex::default());
+    let target = failing(|| TargetError::Fatal {
+        doing: "writing /scratch/disk0".to_owned(),
+        why: "no space left".to_owned(),
+        mend: "free 2 GiB".to_owned(),
+    });
+    run(&study(STUDY), &target, &options(1, &[]), &ears).expect_err("it was stopped");
+    let heard = ears.0.into_inner().expect("nobody panicked");
+    assert_eq!(heard.last(), Some(&None), "{heard:?}");
+    assert!(heard.iter().any(Option::is_some), "before it some was left: {heard:?}");
+}
+
 #[test]
 fn the_observer_hears_of_every_repeat_in_order() {
     struct Ears(Mutex<Vec<(usize, usize)>>);

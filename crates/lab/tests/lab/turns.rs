@@ -7,6 +7,7 @@
 
 use crate::scripted::{noisy, ran, scripted, set, study_with};
 use lab::compare::{Difference, compare};
+use lab::report::{TextOptions, text};
 use lab::results::Results;
 
 const STUDY: &str = r#"
@@ -201,4 +202,89 @@ fn what_differs_by_less_than_is_shown_has_no_ratio_of_one() {
     });
     let text = ran(&study_with(STUDY, &set(&[])), &exact).verdict;
     assert!(text.contains("less than 0.5 % above raid"), "{text}");
+}
+
+/// Found by a newcomer: "came out best, in one repeat" beside an interval.
+#[test]
+fn a_level_that_was_run_once_beside_others_is_said_to_be_that_and_they_are_not() {
+    let once = |levels: &str| {
+        measured(&["repeats=3", levels], |layout, _, _, repeat| match (layout, repeat) {
+            ("raid5-8", 1..) => f64::NAN,
+            ("raid5-8", _) => 500.0,
+            ("raid10-8", _) => 1000.0,
+            _ => 100.0,
+        })
+    };
+    let two = once("factor.layout=raid10-8,raid5-8");
+    let text = &two.verdict;
+    assert!(text.contains("; one repeat of raid5-8 does not tell how sure that is"), "{text}");
+    let standings = |results: &Results| -> Vec<String> {
+        results.rankings[0].rows.iter().map(|row| row.standing.clone()).collect()
+    };
+    let [best, next] = &standings(&two)[..] else { panic!("{:?}", two.rankings) };
+    assert_eq!(best, "came out best");
+    assert!(next.ends_with(" × the best, in one repeat"), "{next}");
+    // Those that were run often enough are told from one another.
+    let three = once("factor.layout=raid0-8,raid10-8,raid5-8");
+    assert!(three.verdict.contains("raid10-8 does best"), "{}", three.verdict);
+    let standings = standings(&three);
+    assert_eq!((&*standings[0], &*standings[1]), ("best", "too uncertain to place"));
+    assert!(standings[2].ends_with(" × the best"), "{standings:?}");
+}
+
+/// A mean over cells that are unlike stands for none of them.
+#[test]
+fn a_score_over_several_cells_says_so_and_shows_their_ends() {
+    let results = measured(&[], |layout, depth, _, _| {
+        let rate = if depth == 1 { 100.0 } else { 900.0 };
+        if layout == "raid0-8" { 2.0 * rate } else { rate }
+    });
+    const WIDE: TextOptions = TextOptions { width: 200, colour: false, full: false };
+    let ranking = &results.rankings[0];
+    assert_eq!(ranking.cells, 4);
+    for row in &ranking.rows {
+        let one = if row.level == "raid0-8" { 200.0 } else { 100.0 };
+        for (is, expected) in
+            [(row.lowest_cell, one), (row.score.mean, 3.0 * one), (row.highest_cell, 9.0 * one)]
+        {
+            assert!((is / expected - 1.0).abs() < 0.05, "{row:?}");
+        }
+    }
+    let shown = text(&results, WIDE);
+    assert!(shown.contains("(geometric mean of 4 cells)"), "{shown}");
+    assert!(shown.contains("lowest – highest"), "{shown}");
+    let one = measured(
+        &["workload.random.queue_depth=1", "workload.random.read_share=1"],
+        |_, _, _, _| 1.0,
+    );
+    assert_eq!(one.rankings[0].cells, 1);
+    assert!(!text(&one, WIDE).contains("lowest – highest"));
+}
+
+/// Found by a newcomer: a mirror's mix above reads alone and writes alone, without a word.
+#[test]
+fn a_mix_that_does_more_than_reads_and_than_writes_is_said_to_be_no_error() {
+    let shares = ["workload.random.read_share=0,0.7,1", "workload.random.queue_depth=16"];
+    let with = |mix: f64, wild: bool| {
+        let target = scripted(move |cell, plan| {
+            let rate = match cell.property("read_share").as_deref() {
+                Some("1") => 610.0,
+                Some("0") => 660.0,
+                _ if wild && plan.repeat == 0 => 600.0,
+                _ => mix,
+            };
+            noisy("iops", rate, 0.001, plan.seed)
+        });
+        ran(&study_with(STUDY, &set(&shares)), &target).verdict
+    };
+    let said = with(690.0, false);
+    assert!(
+        said.contains("Of random, reads and writes mixed do more than either alone ("),
+        "{said}"
+    );
+    assert!(said.contains("read_share=0.7") && said.contains("no error"), "{said}");
+    for (mix, wild) in [(650.0, false), (690.0, true)] {
+        let said = with(mix, wild);
+        assert!(!said.contains("mixed do more"), "{said}");
+    }
 }

@@ -175,6 +175,12 @@ impl MirroredMap {
         primary - primary % self.chunk
     }
 
+    /// Up to which place of the members there are primary copies: in a far layout they lie in the first part.
+    pub(crate) fn primaries_end(&self) -> u64 {
+        let Some(last) = self.capacity.checked_sub(1) else { return 0 };
+        self.locate(last).first().map_or(self.extent, |place| place.at + 1)
+    }
+
     /// The member that holds the next far copy of what `slot` holds.
     fn shifted(&self, slot: usize) -> usize {
         let set = slot / self.far_set;
@@ -304,6 +310,8 @@ mod tests {
                 prop_assert!(until >= place && (0..map.capacity()).step_by(4096)
                     .all(|at| primary(at) >= until || at < before));
             }
+            let last = (0..map.capacity()).step_by(4096).map(|at| map.locate(at)[0].at + 4096).max();
+            prop_assert_eq!(map.primaries_end(), last.unwrap_or(0));
             let count = used.len();
             used.sort_unstable();
             used.dedup();

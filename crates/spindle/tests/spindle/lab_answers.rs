@@ -173,6 +173,45 @@ fn rebuilds_of_another_priority_do_not_stand_among_those_of_normal_priority() {
     );
 }
 
+/// Found by newcomers: the rebuild on an idle set was that of the priority that stands last; a rebuild that is measured beside a light
+/// load hid that nothing bounds it beside a heavier one.
+#[test]
+fn a_rebuild_that_is_measured_says_beside_which_load_and_on_an_idle_set_is_the_normal_one() {
+    let stretches = "sampled = { strata = 2, per_stratum = 2, sample = \"4m\" }\n";
+    let light = "[[workload]]\nname = \"light\"\nkind = \"random\"\nrate_iops = 10\n";
+    let heavy = "[[workload]]\nname = \"heavy\"\nkind = \"stream\"\nop = \"write\"\n";
+    let rebuild = |rest: &str| {
+        format!("[[workload]]\nname = \"rebuild\"\nkind = \"rebuild\"\n{rest}\n{stretches}")
+    };
+    let run = |rest: &str| {
+        let dir = study(rest);
+        let mirrors = ["lab", "run", "s.toml", "--set", "factor.layout=raid10-8"];
+        let text = printed(dir.path(), &mirrors).split_whitespace().collect::<Vec<_>>().join(" ");
+        (written(dir.path(), "spindle-results/s"), text)
+    };
+    let (results, text) = run(&format!("{light}{}{heavy}", rebuild("load = \"light\"")));
+    let mirrors = layout(&results, "raid10-8");
+    assert_eq!(
+        (&mirrors["rebuild_measured"], &mirrors["loaded_by"]),
+        (&true.into(), &"light".into())
+    );
+    assert!(text.contains("The rebuild beside load was measured beside light."), "{text}");
+    assert!(text.contains("beside layout=raid10-8/heavy it is ≥ 13 days"), "{text}");
+    let (_, text) = run(&format!("{light}{}", rebuild("load = \"light\"")));
+    assert!(text.contains("(light: ") && !text.contains("it is ≥"), "{text}");
+    let (_, text) = run(heavy);
+    assert!(text.contains("The rebuild beside load is longest beside heavy."), "{text}");
+
+    let (results, _) = run(&rebuild("priority = [\"low\", \"normal\", \"high\"]"));
+    let cells = results["cells"].as_array().expect("cells");
+    let took = |priority: &str| {
+        let cell = cells.iter().find(|cell| cell["factors"]["priority"] == priority);
+        cell.expect(priority)["metrics"]["duration_s"]["mean"].clone()
+    };
+    assert_eq!(layout(&results, "raid10-8")["rebuild_idle_s"], took("normal"));
+    assert_ne!(took("high"), took("normal"), "they are repeats of other seeds");
+}
+
 #[test]
 fn a_load_beside_which_a_rebuild_hardly_goes_on_is_named() {
     let warned = |depth: u32| {

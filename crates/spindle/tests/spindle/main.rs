@@ -18,6 +18,7 @@ mod hw_replay;
 mod lab_answers;
 mod lab_page_cache;
 mod lab_runs;
+mod lab_sampled;
 mod lab_sessions;
 mod lab_tools_compared;
 mod md;

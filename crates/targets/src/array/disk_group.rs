@@ -16,7 +16,7 @@ use lab::measure::ArrayOperations;
 use lab::study::{DiskChange, OperationKind, Priority, Rebalance};
 use lab::target::TargetError;
 use rt::memory::MemoryDevice;
-use rt::{DeviceRef, Rt};
+use rt::{DeviceRef, Request, Rt};
 use std::cell::RefCell;
 use std::rc::Rc;
 use stdx::{ByteCount, Offset};
@@ -113,6 +113,11 @@ impl ArrayOperations for Operations {
         }
         *self.moves.borrow_mut() = Rc::new(moves);
         Ok(())
+    }
+
+    fn settle(&self) -> LocalBoxFuture<'static, Result<(), String>> {
+        let flushed = self.group.device().submit(Request::flush());
+        Box::pin(async move { flushed.await.map(drop).map_err(|error| error.to_string()) })
     }
 
     fn run(

@@ -11,7 +11,7 @@
 use futures_util::future::LocalBoxFuture;
 use lab::measure::ArrayOperations;
 use lab::study::{InitialiseMethod, OperationKind, Priority};
-use md::{Array, Initialise, SyncError, SyncPriority};
+use md::{Array, Initialise, Operation, SyncError, SyncPriority};
 use rt::{DeviceRef, Rt};
 use sim::profile::OperationHabits;
 use std::cell::RefCell;
@@ -48,6 +48,19 @@ impl ArrayOperations for Operations {
         self.array.component_extent()
     }
 
+    fn reach(&self, kind: OperationKind) -> ByteCount {
+        match kind {
+            // Zeros that are written and read back go the same way.
+            OperationKind::Initialise(_) => {
+                self.array.extent_of(Operation::Initialise(Initialise::FromData))
+            }
+            OperationKind::Check => self.array.extent_of(Operation::Check),
+            OperationKind::Clone | OperationKind::Rebuild | OperationKind::Rebalance(_) => {
+                self.extent()
+            }
+        }
+    }
+
     fn grain(&self) -> ByteCount {
         self.array.grain()
     }
@@ -70,6 +83,14 @@ impl ArrayOperations for Operations {
             }
             OperationKind::Rebalance(_) => Err(NO_REBALANCE.to_owned()),
         }
+    }
+
+    fn settle(&self) -> LocalBoxFuture<'static, Result<(), String>> {
+        let array = Rc::clone(&self.array);
+        Box::pin(async move {
+            array.flush_caches().await;
+            Ok(())
+        })
     }
 
     fn twice(&self, kind: OperationKind) -> f64 {

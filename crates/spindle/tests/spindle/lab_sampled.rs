@@ -1,0 +1,78 @@
+//! Whether stretches stand for the whole: an operation that is sampled takes as long as it takes whole.
+//!
+//! What could break (found by a newcomer): what a stretch leaves in the disks' write caches is nobody's, and few short stretches
+//! come out too short; each pays once more for coming to its place; stretches where a far layout's operation finds nothing
+//! to do stand beside those where it does all.
+
+use crate::lab_runs::{json, printed};
+use serde_json::Value;
+
+/// Disks of 3 GB, whose write cache holds as much as a stretch writes.
+const STUDY: &str = r#"
+title = "Small disks"
+question = "Do stretches stand for the whole?"
+repeats = 2
+seed = 1
+[machine]
+kind = "simulated"
+host = "epyc-2024"
+disk = "./small.toml"
+disks = 5
+[layouts.far]
+level = "raid10"
+layout = "far-2"
+disks = 4
+[layouts.near]
+level = "raid10"
+disks = 4
+[layouts.five]
+level = "raid5"
+disks = 4
+[layouts.six]
+level = "raid6"
+disks = 4
+[[factor]]
+name = "layout"
+levels = ["far", "near", "five", "six"]
+[[factor]]
+name = "write_cache"
+levels = [true, false]
+[[workload]]
+name = "rebuild"
+kind = "rebuild"
+[[workload]]
+name = "initialise"
+kind = "initialise"
+"#;
+
+#[test]
+fn what_is_sampled_by_few_short_stretches_takes_as_long_as_the_whole() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let disk = include_str!("../../../../hardware/exos-x20.toml");
+    let sectors = disk.lines().find(|line| line.starts_with("sectors = ")).expect("sectors");
+    let disk = disk.replace(sectors, "sectors = { value = 6000000, guessed = \"a small one\" }");
+    std::fs::write(dir.path().join("small.toml"), disk).expect("written");
+    let cells = |name: &str, study: &str| -> Vec<Value> {
+        std::fs::write(dir.path().join(name), study).expect("written");
+        let results = json(&printed(dir.path(), &["lab", "run", name, "--format", "json"]));
+        results["cells"].as_array().expect("cells").clone()
+    };
+    let whole = cells("whole.toml", &STUDY.replace("repeats = 2", "repeats = 1"));
+    let stretches = "sampled = { strata = 4, per_stratum = 2, sample = \"64m\" }\n";
+    let sampled =
+        STUDY.replace("kind = \"rebuild\"\n", &format!("kind = \"rebuild\"\n{stretches}"));
+    let sampled =
+        sampled.replace("kind = \"initialise\"\n", &format!("kind = \"initialise\"\n{stretches}"));
+    let sampled = cells("sampled.toml", &sampled);
+    assert_eq!((whole.len(), sampled.len()), (16, 16));
+    for (whole, sampled) in whole.iter().zip(&sampled) {
+        let id = &whole["id"];
+        let mean = |cell: &Value, metric: &str| cell["metrics"][metric]["mean"].as_f64();
+        let truth = mean(whole, "duration_s").expect("a time");
+        let is = mean(sampled, "duration_s").expect("a time");
+        assert_eq!((id, mean(whole, "sampling_error_s")), (&sampled["id"], None));
+        assert!((is / truth - 1.0).abs() < 0.05, "{id}: {is} for {truth}");
+        let error = mean(sampled, "sampling_error_s").expect("it was sampled");
+        assert!((0.0..0.05 * truth).contains(&error), "{id}: ± {error} of {truth}");
+    }
+}
