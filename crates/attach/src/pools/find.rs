@@ -27,7 +27,7 @@ use crate::uri::absolute_in;
 use host::forget_cached;
 use rt::DeviceRef;
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::rc::{Rc, Weak};
 use zfs::ZfsError;
@@ -426,6 +426,19 @@ impl Pools {
         self.found.iter().filter(|pool| pool.state != PoolState::Destroyed)
     }
 
+    /// The names that several pools have that were not destroyed, each with their GUIDs.
+    pub fn called_alike(&self) -> BTreeMap<&str, Vec<u64>> {
+        let mut all: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
+        self.living().for_each(|pool| all.entry(&pool.name).or_default().push(pool.guid));
+        all.retain(|_, guids| guids.len() > 1);
+        all
+    }
+
+    /// The pool of this GUID.
+    pub fn of_guid(&self, guid: u64) -> Option<&Rc<FoundPool>> {
+        self.found.iter().find(|pool| pool.guid == guid)
+    }
+
     /// The pool of this name or GUID; nothing where there is none.
     ///
     /// # Errors
@@ -435,7 +448,7 @@ impl Pools {
             return Ok(Some(pool));
         }
         let guid: Option<u64> = name.parse().ok();
-        Ok(guid.and_then(|guid| self.found.iter().find(|pool| pool.guid == guid)))
+        Ok(guid.and_then(|guid| self.of_guid(guid)))
     }
 
     /// The pool of this name or GUID that was destroyed; nothing where there is none.

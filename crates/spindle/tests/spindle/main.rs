@@ -5,6 +5,7 @@
 
 mod altroots;
 mod bonnie_tiobench_smallfiles;
+mod called_alike;
 mod command_line;
 mod dead_nas;
 mod dry_run;

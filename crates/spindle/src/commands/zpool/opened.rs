@@ -3,10 +3,12 @@
 use super::lacking::Lacking;
 use super::tree::Devices;
 use crate::output::{Failure, say};
+use crate::printable;
 use attach::Error;
 use attach::pools::Pools;
 use attach::pools::running::client;
 use attach::pools::running::protocol::{Ask, Health as Held, Picture, Suspended};
+use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use zfs::ZfsError;
@@ -130,6 +132,7 @@ impl Opened {
         no_pool: impl Fn(&str) -> String,
     ) -> Result<All, Failure> {
         let (chosen, without) = pools.chosen(names)?;
+        say_called_alike(pools, names);
         let mut failed = say_missing(&without, no_pool);
         let (mut opened, mut lost) = (Vec::new(), Vec::new());
         for found in chosen {
@@ -208,6 +211,30 @@ pub fn say_lacking(pool: &str, lacking: &[String]) {
     for lack in lacking {
         say(&format!("note: pool '{pool}': {lack}"));
     }
+}
+
+/// Says which pools are called alike, where a command is about all that there are.
+pub fn say_called_alike(pools: &Pools, names: &[String]) {
+    let called_alike = pools.called_alike();
+    for (name, guids) in called_alike.iter().filter(|_| names.is_empty()) {
+        let (name, guids) = (printable::word(name), guids.iter().map(u64::to_string));
+        let guids: Vec<String> = guids.collect();
+        let (many, guids) = (guids.len(), guids.join(" and "));
+        say(&format!(
+            "note: {many} pools are called '{name}': {guids} by their GUIDs, which commands take for the name"
+        ));
+    }
+}
+
+/// Pools as JSON, by their names, or by their GUIDs where that was asked for or they are called alike.
+pub fn by_name(pools: Vec<(&str, u64, Map<String, Value>)>, by_guid: bool) -> Map<String, Value> {
+    let names: Vec<&str> = pools.iter().map(|(name, ..)| *name).collect();
+    let is_alone = |name: &str| names.iter().filter(|other| **other == name).count() == 1;
+    let keyed = pools.into_iter().map(|(name, guid, object)| {
+        let key = if !by_guid && is_alone(name) { name.to_owned() } else { guid.to_string() };
+        (key, Value::Object(object))
+    });
+    keyed.collect()
 }
 
 /// Says of names that they have no pool; whether there are any.
