@@ -14,6 +14,7 @@ use std::rc::Rc;
 use zfs::ZfsError;
 use zfs::dsl::property::effective::Origin;
 use zfs::health::{self, Health, VdevHealth};
+use zfs::inspect::names::Names;
 use zfs::inspect::property::{PoolProperty, PoolView};
 use zfs::inspect::state::State;
 use zfs::spa::expand::expandable;
@@ -27,8 +28,6 @@ pub struct Opened {
     pub view: PoolView,
     /// What goes on in it.
     pub state: State,
-    /// Damaged objects, as `DATASET:<0xOBJECT>`.
-    pub damaged: Vec<String>,
     /// How its vdevs are.
     pub health: VdevHealth,
     /// What its leaves lack that were away.
@@ -91,17 +90,7 @@ impl Opened {
                 view.set_altroot(directory.to_string_lossy().into_owned());
             }
             let state = pool.state().await?;
-            let mut damaged = Vec::new();
-            if !state.damaged.is_empty() {
-                let catalog = pool.catalog(view.space.capacity).await?;
-                for (dataset, object) in &state.damaged {
-                    // One that was destroyed since has no name any more.
-                    let name = catalog.dataset_name(*dataset).await;
-                    let name = name.unwrap_or_else(|_| format!("<{dataset:#x}>"));
-                    damaged.push(format!("{name}:<{object:#x}>"));
-                }
-            }
-            Ok((view, state, health, damaged))
+            Ok((view, state, health))
         });
         let failed = |error: ZfsError| {
             let lacking = found.lacking();
@@ -112,9 +101,18 @@ impl Opened {
             };
             Failure::failed(format!("cannot open '{}': {text}", found.name))
         };
-        let (view, state, health, damaged) = done.map_err(failed)?;
+        let (view, state, health) = done.map_err(failed)?;
         let lacking = Lacking::of(&spa, found);
-        Ok(Opened { spa, view, state, damaged, health, lacking, suspended, errors, devices, sizes })
+        Ok(Opened { spa, view, state, health, lacking, suspended, errors, devices, sizes })
+    }
+
+    /// The files that are noted as damaged, as `DATASET[@SNAPSHOT]:PATH`.
+    pub fn damaged(&self, pools: &Pools) -> Vec<Vec<u8>> {
+        let (pool, damaged) = (Rc::clone(&self.spa), self.state.damaged.clone());
+        match damaged.is_empty() {
+            true => Vec::new(),
+            false => pools.wait(async move { Names::of(&pool).await.of_damaged(&damaged).await }),
+        }
     }
 
     /// What it lacks so that not all of it can be read, or may be older than what is missing: sentences.

@@ -101,7 +101,8 @@ pub fn run(args: &StatusArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
             if shown > 0 {
                 text.push('\n');
             }
-            as_text(&mut text, one, reason, &form);
+            let damaged = if args.verbose { one.damaged(&pools) } else { Vec::new() };
+            as_text(&mut text, one, reason, &damaged, &form);
         }
         shown += 1;
     }
@@ -153,7 +154,7 @@ pub fn run(args: &StatusArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
 }
 
 // Writing to a string can't fail.
-fn as_text(out: &mut String, one: &Opened, reason: Reason, form: &Form<'_>) {
+fn as_text(out: &mut String, one: &Opened, reason: Reason, damaged: &[Vec<u8>], form: &Form<'_>) {
     let _ =
         write!(out, "  pool: {}\n state: {}\n", printable::word(&one.view.name), one.view.health);
     troubles(out, reason, &one.lost());
@@ -215,8 +216,8 @@ fn as_text(out: &mut String, one: &Opened, reason: Reason, form: &Form<'_>) {
         _ => {
             let head = "Permanent errors have been detected in the following files:";
             let _ = writeln!(out, "\nerrors: {head}\n");
-            for place in &one.damaged {
-                let _ = writeln!(out, "        {}", printable::word(place));
+            for place in damaged {
+                let _ = writeln!(out, "        {}", printable::bytes(place));
             }
         }
     }
