@@ -35,6 +35,7 @@ mod mounted_programs;
 mod moved_mounts;
 mod nbd_client;
 mod not_ours;
+mod past_damage;
 mod pitfalls;
 mod pool_damage;
 mod pool_devices;
