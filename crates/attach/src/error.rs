@@ -84,8 +84,8 @@ pub enum Error {
     Sync(#[from] SyncError),
     #[error(transparent)]
     Grow(#[from] GrowError),
-    #[error("'{called}': no set is called so: spindle md examine --scan lists them")]
-    NoSet { called: String },
+    #[error("'{called}': no set is called so: {listed}")]
+    NoSet { called: String, listed: String },
     #[error("'{called}' is both {one} and {other}: give the UUID")]
     Several { called: String, one: Uuid, other: Uuid },
     /// What the engine says of a set, which it knows by its UUID.

@@ -9,13 +9,16 @@ use ::md::assemble::Why;
 use ::md::live::LiveError;
 use ::zfs::ZfsError;
 use ::zfs::spa::live::Reason;
-use rt::{Panicked, StreamError};
+use rt::{IoErrorKind, Panicked, StreamError};
 use std::fmt;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
-use stdx::ByteCount;
+use stdx::{ByteCount, RangeSet};
 use volume::content::Content;
+
+/// Stretches that are named of what can't be read.
+const STRETCHES_TOLD_MAX: usize = 1000;
 
 /// What makes a set whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -212,6 +215,18 @@ pub enum Event {
         dataset: String,
         reads: u64,
     },
+    /// Zeros stand for it, as was asked for.
+    ReadAsZeros {
+        device: Arc<str>,
+        bytes: Range<u64>,
+        kind: IoErrorKind,
+    },
+    ReadAsZerosLater,
+    ReadAsZerosAll {
+        device: Arc<str>,
+        bytes: u64,
+        stretches: RangeSet,
+    },
     /// What its intent log holds can't be put into it, since it is damaged.
     LogGivenUp {
         dataset: String,
@@ -292,6 +307,9 @@ impl Event {
             | Event::Damage { .. }
             | Event::DamageCounted
             | Event::DamageSum { .. }
+            | Event::ReadAsZeros { .. }
+            | Event::ReadAsZerosLater
+            | Event::ReadAsZerosAll { .. }
             | Event::LogGivenUp { .. }
             | Event::PoolSuspended { .. }
             | Event::DeviceFaulted { .. }
@@ -479,6 +497,23 @@ impl fmt::Display for Event {
             ),
             Event::DamageCounted => f.write_str("what more can't be read is only counted"),
             Event::DamageSum { dataset, reads } => write!(f, "{dataset}: {reads} reads failed"),
+            Event::ReadAsZeros { device, bytes, kind } => write!(
+                f,
+                "{device}: bytes {} to {} can't be read ({kind}): zeros stand for them",
+                bytes.start, bytes.end
+            ),
+            Event::ReadAsZerosLater => f.write_str("what more can't be read is told in the end"),
+            Event::ReadAsZerosAll { device, bytes, stretches } => {
+                write!(f, "{device}: zeros stood for {bytes} bytes that can't be read")?;
+                for (n, stretch) in stretches.iter().take(STRETCHES_TOLD_MAX).enumerate() {
+                    let before = if n == 0 { ": bytes" } else { "," };
+                    write!(f, "{before} {} to {}", stretch.start, stretch.end)?;
+                }
+                match stretches.len().saturating_sub(STRETCHES_TOLD_MAX) {
+                    0 => Ok(()),
+                    more => write!(f, " and {more} stretches more"),
+                }
+            }
             Event::LogGivenUp { dataset, records, error } => write!(
                 f,
                 "{dataset} is damaged, and {records} changes that its intent log holds are given up: {error}"

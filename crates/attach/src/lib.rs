@@ -4,6 +4,7 @@
 //!   serve      exports, the executors that they run on, until it is told to end
 //!   mounts     datasets as directories of this host
 //!   pools      ZFS pools on the disks, their datasets, keys
+//!   past_damage  devices that are read with zeros for what can't be
 //!   survey     all that lies on the devices, told apart
 //!   disks      what lies on the devices: sets, partitions, logical volumes
 //!   sets       RAID sets: chosen, opened for reading or writing, run while somebody serves them
@@ -36,6 +37,7 @@ pub mod event;
 pub mod expendable;
 pub mod mount_directories;
 pub mod mounts;
+pub mod past_damage;
 pub mod paths;
 pub mod pools;
 pub mod random;

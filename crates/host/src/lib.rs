@@ -66,6 +66,6 @@ pub use identity::Identity;
 pub use probe::{Content, ProbeError};
 pub use runtime::{Host, HostRuntime, ReactorKind};
 pub use socket::{Address, AddressError, Connected, ListenError, SocketListener, SocketStream};
-pub use standing::standing_in;
+pub use standing::{standing_in, using};
 pub use start_error::StartError;
 pub use tree::HostTree;

@@ -125,7 +125,7 @@ pub fn mark_faulted(vdev: &mut Vdev, guid: u64) {
 pub fn of_pool(root: &Vdev, present: &BTreeSet<u64>, tops_missing: bool) -> VdevHealth {
     let children: Vec<VdevHealth> = root.children.iter().map(|top| of_vdev(top, present)).collect();
     let vdev = Vdev { children: Vec::new(), ..root.clone() };
-    let is_data = |top: &&VdevHealth| top.vdev.is_log.unwrap_or(0) == 0;
+    let is_data = |top: &&VdevHealth| !top.vdev.is_for_logs();
     let lost = children.iter().filter(is_data).any(|top| !top.health.is_usable());
     let (health, cause) = if tops_missing {
         (Health::Unavailable, Some(Cause::MissingDevice))

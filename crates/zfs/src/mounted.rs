@@ -18,7 +18,8 @@
 //! has one name there, the first that was asked for ([`descent`](crate::zpl::descent)). Elsewhere it is an entry that can't be looked up:
 //! `ELOOP`, at which `find`, `du` and `cp` go on with the next one.
 //!
-//! **Children** are by the names of datasets. Those whose mountpoints lead elsewhere are left out where that was asked for
+//! **Children** are by the names of datasets, which stand among the names of the dataset's root: by its rules a name is the same as
+//! another. Those whose mountpoints lead elsewhere are left out where that was asked for
 //! ([`MountOptions::by_mountpoint`]), and are there otherwise. Volumes are none. A child whose key is missing is a directory that can't be entered.
 //!
 //! **Writing.** A mount of a pool that is open for writing ([`Live`](crate::spa::live::Live)) is written, snapshots and `.zfs` aside, where

@@ -27,7 +27,7 @@ use crate::uri::absolute_in;
 use host::forget_cached;
 use rt::DeviceRef;
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::rc::{Rc, Weak};
 use zfs::ZfsError;
@@ -276,6 +276,7 @@ impl Pools {
     fn told(disks: Disks, place: &PoolPlace<'_>) -> Pools {
         disks.tell_lost();
         let mut pools = Pools::over(disks, place.options);
+        pools.tell_of_members();
         // Who holds a pool can't answer itself.
         if place.held.is_none() {
             pools.asks = true;
@@ -284,7 +285,7 @@ impl Pools {
         pools
     }
 
-    /// Looks for pools on disks that are open.
+    /// Looks for pools on disks that are open, without a word.
     pub fn over(disks: Disks, options: OpenOptions) -> Pools {
         let mut devices: Vec<DeviceRef> = Vec::new();
         for group in &disks.groups {
@@ -300,9 +301,7 @@ impl Pools {
         devices.extend(disks.files.iter().cloned());
         let (found, auxiliary) = look(&disks, &devices);
         let (asks, told) = (false, RefCell::default());
-        let pools = Pools { disks, devices, options, found, auxiliary, asks, told };
-        pools.living().for_each(|pool| pools.tell_of_members(pool));
-        pools
+        Pools { disks, devices, options, found, auxiliary, asks, told }
     }
 
     /// Has those who hold pools commit what they have in memory, and looks what is there then: who reads is to see what was done before.
@@ -377,8 +376,12 @@ impl Pools {
         self.disks.context().tell(event);
     }
 
-    /// Tells what of a pool's devices looks like a mistake, and is read all the same.
-    fn tell_of_members(&self, pool: &FoundPool) {
+    /// Tells what of the pools' devices looks like a mistake, and is read all the same.
+    pub fn tell_of_members(&self) {
+        self.living().for_each(|pool| self.tell_of_members_of(pool));
+    }
+
+    fn tell_of_members_of(&self, pool: &FoundPool) {
         for (member, needed) in pool.cut_short() {
             let (name, has) = (self.name_of(&member.device), member.device.geometry().capacity);
             let (device, pool) = (name, pool.name.clone());
@@ -426,6 +429,19 @@ impl Pools {
         self.found.iter().filter(|pool| pool.state != PoolState::Destroyed)
     }
 
+    /// The names that several pools have that were not destroyed, each with their GUIDs.
+    pub fn called_alike(&self) -> BTreeMap<&str, Vec<u64>> {
+        let mut all: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
+        self.living().for_each(|pool| all.entry(&pool.name).or_default().push(pool.guid));
+        all.retain(|_, guids| guids.len() > 1);
+        all
+    }
+
+    /// The pool of this GUID.
+    pub fn of_guid(&self, guid: u64) -> Option<&Rc<FoundPool>> {
+        self.found.iter().find(|pool| pool.guid == guid)
+    }
+
     /// The pool of this name or GUID; nothing where there is none.
     ///
     /// # Errors
@@ -435,7 +451,7 @@ impl Pools {
             return Ok(Some(pool));
         }
         let guid: Option<u64> = name.parse().ok();
-        Ok(guid.and_then(|guid| self.found.iter().find(|pool| pool.guid == guid)))
+        Ok(guid.and_then(|guid| self.of_guid(guid)))
     }
 
     /// The pool of this name or GUID that was destroyed; nothing where there is none.

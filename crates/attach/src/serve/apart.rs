@@ -69,6 +69,7 @@ pub(super) fn divided(
     let disks = Disks::open_by_force(events, devices, by_force)?;
     disks.tell_complaints();
     let pools = Pools::over(disks, options);
+    pools.tell_of_members();
     let (disks, below_pools) = (pools.disks(), below_pools(&pools, &exports, held)?);
     let mut stay = Vec::new();
     let mut groups: Vec<(BTreeSet<Whole>, Vec<ExportSettings>)> = Vec::new();

@@ -4,6 +4,7 @@ use crate::control::server::Bound;
 use crate::disks::{Disks, Whole, Writing, Written};
 use crate::error::Error;
 use crate::event::{Event, Events};
+use crate::past_damage::PastDamage;
 use crate::pools::host::check_not_in_use;
 use crate::pools::running::client::refuse_held;
 use crate::pools::writing::{Opening, open_live};
@@ -47,6 +48,9 @@ pub struct ExportSettings {
     /// be put together by force.
     #[serde(default)]
     pub force: bool,
+    /// What can't be read is read as zeros.
+    #[serde(default)]
+    pub skip_damaged: bool,
     /// For people.
     #[serde(default)]
     pub description: String,
@@ -63,6 +67,9 @@ impl ExportSettings {
             (Some(_), None) if self.run => wrong("run is for a volume, and it has a path"),
             (None, Some(_)) if self.run && self.readonly => {
                 wrong("run is for a volume that is written, and it is readonly")
+            }
+            _ if self.skip_damaged && !self.readonly => {
+                wrong("skip_damaged is for what is only read: add readonly")
             }
             (Some(_), None) if self.force => wrong("force is for a volume, and it has a path"),
             (Some(_), None) | (None, Some(_)) => Ok(()),
@@ -94,6 +101,17 @@ pub(super) struct Served {
     pub(super) live: BTreeMap<String, HeldBy>,
     /// Exports that lie on the devices, each with its volume.
     on_devices: Vec<(String, String)>,
+    /// Exports that are served with zeros for what can't be read.
+    past_damage: Vec<ToTell>,
+}
+
+/// What could not be read of an export is told when it ends.
+struct ToTell(Rc<PastDamage>);
+
+impl Drop for ToTell {
+    fn drop(&mut self) {
+        self.0.tell_all();
+    }
 }
 
 /// A pool that is written, beside what else is served.
@@ -118,8 +136,8 @@ pub(super) enum OnlyRead {
 impl Served {
     fn open(&mut self, settings: ExportSettings) -> Result<(), Error> {
         let ExportSettings { name, path, volume, readonly: read_only, description, .. } = settings;
-        let force = settings.force;
-        let device = match (path, volume) {
+        let ExportSettings { force, skip_damaged, .. } = settings;
+        let mut device = match (path, volume) {
             (Some(path), _) => self.open_path(&path, read_only)?,
             (_, Some(volume)) => {
                 self.on_devices.push((name.clone(), volume.clone()));
@@ -127,6 +145,12 @@ impl Served {
             }
             _ => unreachable!("one of them was given"),
         };
+        if skip_damaged {
+            let events = self.session.pools.disks().context().events();
+            let past = PastDamage::new(device, events);
+            self.past_damage.push(ToTell(Rc::clone(&past)));
+            device = past;
+        }
         self.exports.push(Export { name, description, device, read_only });
         Ok(())
     }
@@ -464,9 +488,12 @@ pub(super) fn open(
         false => Disks::open_files(events, &[], true)?,
     };
     let session = Session::over(Pools::over(disks, options), view);
-    let (exports_open, read, written, pools, on_devices) = Default::default();
+    if says_notes {
+        session.pools.tell_of_members();
+    }
+    let (exports_open, read, written, live, on_devices, past_damage) = Default::default();
     let mut served =
-        Served { session, exports: exports_open, read, written, live: pools, on_devices };
+        Served { session, exports: exports_open, read, written, live, on_devices, past_damage };
     for Held { pool, force } in &held {
         let found = served.session.pools.named(pool)?;
         let found = Rc::clone(found.ok_or_else(|| Error::NoPool { name: pool.clone() })?);

@@ -257,16 +257,33 @@ fn named(context: &Context, paths: &[PathBuf], called: &str) -> Result<Choice, E
     among(scan(context, paths)?, called)
 }
 
+/// Sets that are listed where one is not found.
+const LISTED_MAX: usize = 8;
+
+/// Some of the sets that there are.
+fn listed(names: impl Iterator<Item = String>) -> String {
+    let mut names: Vec<String> = names.collect();
+    let more = names.len().saturating_sub(LISTED_MAX);
+    names.truncate(LISTED_MAX);
+    match (names.is_empty(), more) {
+        (true, _) => "there is none on the devices".to_owned(),
+        (false, 0) => format!("there are {}", names.join(", ")),
+        (false, _) => format!("there are {} and {more} more", names.join(", ")),
+    }
+}
+
 /// The set that is called so, among devices with superblocks.
 ///
 /// # Errors
 /// Where there is none, or several.
 pub fn among(found: Vec<Found>, called: &str) -> Result<Choice, Error> {
     let sets = assemble::sets(found);
+    if !sets.iter().any(|(_, devices)| is_called(devices, called)) {
+        let names = sets.iter().filter_map(|(_, devices)| devices.first().map(name::shown_by));
+        return Err(Error::NoSet { called: called.into(), listed: listed(names) });
+    }
     let mut fitting = sets.into_iter().filter(|(_, devices)| is_called(devices, called));
-    let Some((set, devices)) = fitting.next() else {
-        return Err(Error::NoSet { called: called.into() });
-    };
+    let (set, devices) = fitting.next().expect("there is one");
     if let Some((other, _)) = fitting.next() {
         return Err(Error::Several { called: called.into(), one: set, other });
     }

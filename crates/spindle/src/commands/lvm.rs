@@ -74,6 +74,9 @@ struct DumpArgs {
     /// Overwrite a file or block device that is there
     #[arg(long)]
     overwrite: bool,
+    /// Go on past what can't be read, with zeros in its place; it is listed at the end
+    #[arg(long)]
+    skip_damaged: bool,
     /// Read RAID sets below it too that can only be put together by force: what was written last may be lost or torn
     #[arg(short, long)]
     force: bool,
@@ -335,7 +338,7 @@ fn dump(args: &DumpArgs, devices: &[PathBuf]) -> Result<(), Failure> {
         true => Sink::stream()?,
         false => Sink::open(&args.file, args.overwrite)?,
     };
-    copy(disks.context(), &opened.device, sink, &args.file)
+    copy(disks.context(), &opened.device, sink, &args.file, args.skip_damaged)
 }
 
 /// Who makes a text, and when.

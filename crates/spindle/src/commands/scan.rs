@@ -70,6 +70,7 @@ pub fn run(args: &ScanArgs, devices: &[PathBuf]) -> Result<(), Failure> {
     let named = [devices, &args.paths[..]].concat();
     let disks = Disks::open_by_force(&events(), &named, args.force)?;
     let pools = Pools::over(disks, OpenOptions::default());
+    pools.tell_of_members();
     let scan = Scan::of(&pools, &named);
     let disks = pools.disks();
     // Why a set can't be opened is told where it is shown.

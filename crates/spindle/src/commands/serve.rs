@@ -21,6 +21,7 @@
 //! volume = "vg0/data"     # or a RAID set, SET:N or DEVICE:N for a partition, or a ZFS volume
 //! run = true              # also with fewer members than its RAID sets had
 //! force = true            # also where its ZFS pool was not exported; with readonly, also RAID sets that take force
+//! skip_damaged = true     # with readonly: zeros for what can't be read
 //!
 //! [[mount]]
 //! dataset = "tank/home"   # with all that is below it
@@ -102,6 +103,10 @@ pub struct ServeCommand {
     /// lost or torn. Without: write to a ZFS volume though its pool was not exported, and another host may have it in use
     #[arg(short, long, requires = "volume")]
     force: bool,
+    /// With --readonly: give zeros for what can't be read, so that programs which end at the first error copy the rest; each stretch
+    /// is told where it is met, and all of them in the end
+    #[arg(long, requires = "readonly", conflicts_with = "config")]
+    skip_damaged: bool,
     /// The export's name, by default the volume's as it was given; clients that name none get it too
     #[arg(long, conflicts_with = "config")]
     name: Option<String>,
@@ -180,27 +185,37 @@ pub fn run(command: ServeCommand, devices: &[PathBuf]) -> Result<(), Failure> {
             let read = read(&path)?;
             Configuration { devices: [devices, &read.devices[..]].concat(), ..read }
         }
-        ServeCommand { file, volume, nbd, readonly, run, force, name, memory, .. } => {
-            Configuration {
-                listen: (!nbd.is_empty()).then_some(nbd),
-                tls: None,
-                memory,
-                devices: devices.to_vec(),
-                executors: 0,
-                pools: Vec::new(),
-                altroot: None,
-                mount: Vec::new(),
-                export: vec![ExportSettings {
-                    name: name.or_else(|| volume.clone()).unwrap_or_default(),
-                    path: file,
-                    volume,
-                    readonly,
-                    run,
-                    force,
-                    description: String::new(),
-                }],
-            }
-        }
+        ServeCommand {
+            file,
+            volume,
+            nbd,
+            readonly,
+            run,
+            force,
+            skip_damaged,
+            name,
+            memory,
+            ..
+        } => Configuration {
+            listen: (!nbd.is_empty()).then_some(nbd),
+            tls: None,
+            memory,
+            devices: devices.to_vec(),
+            executors: 0,
+            pools: Vec::new(),
+            altroot: None,
+            mount: Vec::new(),
+            export: vec![ExportSettings {
+                name: name.or_else(|| volume.clone()).unwrap_or_default(),
+                path: file,
+                volume,
+                readonly,
+                run,
+                force,
+                skip_damaged,
+                description: String::new(),
+            }],
+        },
     };
     let listen = configuration.listen.unwrap_or_else(|| vec![LISTEN_DEFAULT.into()]);
     let addresses: Result<Vec<Address>, _> = listen.iter().map(|text| text.parse()).collect();

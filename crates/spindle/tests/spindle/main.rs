@@ -5,6 +5,7 @@
 
 mod altroots;
 mod bonnie_tiobench_smallfiles;
+mod called_alike;
 mod changing_directories;
 mod command_line;
 mod dead_nas;
@@ -36,6 +37,7 @@ mod mounted_programs;
 mod moved_mounts;
 mod nbd_client;
 mod not_ours;
+mod past_damage;
 mod pitfalls;
 mod pool_damage;
 mod pool_devices;

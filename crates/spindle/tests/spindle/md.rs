@@ -190,7 +190,10 @@ fn sets_are_found_by_name_uuid_and_member_and_told_in_mdadms_lines_and_as_json()
     let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
     assert_eq!(json[1]["role"].as_u64(), Some(1));
     let missing = refusal(&["md", "-d", directory, "detail", "elsewhere"], 2);
-    assert!(missing.contains("'elsewhere': no set is called so"), "{missing}");
+    let listed = "'elsewhere': no set is called so: there are /dev/md/raid1-2-bitmap";
+    assert!(missing.contains(listed), "{missing}");
+    let missing = refusal(&["md", "-d", directory, "dump", "elsewhere", "-"], 2);
+    assert!(missing.contains(listed), "{missing}");
 }
 
 /// What the real md makes of it is judged by `md_oracle`.

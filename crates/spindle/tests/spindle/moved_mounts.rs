@@ -321,7 +321,8 @@ fn a_dataset_that_is_mounted_is_taken_back_and_mounted_as_it_was() {
     assert_eq!(fs::read(&kept).expect("it is read"), b"after, and longer");
     // Who has a file open keeps what he has.
     let mut open = File::options().append(true).open(&later).expect("it is there");
-    let why = format!("cannot rollback 'tank/a': {} is busy", path(&at, "a"));
+    let (directory, process) = (path(&at, "a"), std::process::id());
+    let why = format!("cannot rollback 'tank/a': {directory} is busy: process {process} uses it");
     refused(&at, &["zfs", "rollback", "tank/a@s"], &why);
     open.write_all(b" still").expect("it goes on");
     drop(open);

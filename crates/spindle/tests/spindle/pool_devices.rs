@@ -584,3 +584,18 @@ fn a_kill_in_the_midst_leaves_a_pool_on_raid_5_sets_whole() {
     write(at, "after", 2);
     std::io::stdout().flush().expect("it is ours");
 }
+
+/// What could break: what looks like a mistake is told as often as a command looks at the devices.
+#[test]
+fn a_note_on_devices_is_said_once_by_a_command_that_writes() {
+    let folder = pools::disks(&["a"], 128 << 20);
+    let at = folder.path();
+    done(at, &["zpool", "create", "w", "a"]);
+    fs::copy(at.join("a"), at.join("copy")).expect("it is copied");
+    let (_, said) = printed_and_said(at, &["zfs", "create", "w/d"]);
+    assert_eq!(
+        said.matches("both say that they are the same device of pool 'w'").count(),
+        1,
+        "{said}"
+    );
+}

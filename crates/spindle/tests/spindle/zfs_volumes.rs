@@ -458,6 +458,11 @@ fn a_volume_that_is_served_keeps_what_would_go_with_it_and_follows_its_propertie
     };
     assert!(io("write -P 1 0 1M").contains("wrote 1048576"));
     done(at, &["zfs", "snapshot", "-r", "tank@s"]);
+    let why = format!(
+        "cannot rollback 'tank/v': dataset is busy: process {} serves it",
+        server.child.id()
+    );
+    refused(at, &["zfs", "rollback", "tank/v@s"], &why);
     let before = done(at, &["zfs", "list", "-Hro", "name", "-t", "all", "tank"]);
     for words in [&["-r", "tank/v"][..], &["-R", "tank"], &["-R", "tank@s"]] {
         let tried = run(at, &[&["zfs", "destroy"], words].concat());

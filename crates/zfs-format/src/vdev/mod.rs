@@ -353,6 +353,11 @@ impl Vdev {
         list
     }
 
+    /// Whether it is for intent logs alone: no data lies there.
+    pub fn is_for_logs(&self) -> bool {
+        self.is_log.unwrap_or(0) != 0
+    }
+
     /// Whether it stands on a device of its own.
     pub fn is_leaf(&self) -> bool {
         use VdevKind::{Disk, DraidSpare, File, L2cache};

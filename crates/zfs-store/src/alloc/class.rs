@@ -20,7 +20,7 @@ pub enum Class {
 impl Class {
     /// The class of a top-level vdev.
     pub fn of(vdev: &Vdev) -> Class {
-        if vdev.is_log.unwrap_or(0) != 0 {
+        if vdev.is_for_logs() {
             return Class::Log;
         }
         match vdev.allocation_bias.as_ref().and_then(|bias| bias.as_str()) {

@@ -7,6 +7,7 @@
 //!   space      what vdevs hold, and what is allocated   sharing    what deduplication and cloning save
 //!   state      scans, removals, checkpoints, errors     history    who did what, and when
 //!   property   the pool's properties, each as text         accounts   who takes what of a file system
+//!   names      names for what is damaged
 //!   obsolete   what of removed vdevs nobody names, and is counted so
 //! ```
 //!
@@ -16,6 +17,7 @@ pub mod accounts;
 pub mod claims;
 pub mod count;
 pub mod history;
+pub mod names;
 pub mod obsolete;
 pub mod property;
 pub mod scrub;

@@ -17,7 +17,7 @@ use crate::dsl::Dataset;
 use crate::error::ZfsError;
 use crate::spa::Spa;
 use crate::zap::Cursor;
-use crate::zpl::FileSystem;
+use crate::zpl::{FileSystem, Node};
 use async_recursion::async_recursion as boxed;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use rt::Priority;
@@ -35,6 +35,8 @@ pub const BLOCKS_MAX: usize = 8192;
 const BATCHES_MAX: usize = 2;
 /// Damaged blocks that are told in full; the rest is counted.
 pub const TOLD_MAX: usize = 10_000;
+/// What stands for the hidden directory of extended attributes, as OpenZFS has it.
+const HIDDEN_DIRECTORY: &[u8] = b"<xattrdir>";
 /// Directories above a file at the most, when its path is looked for.
 const DEPTH_MAX: usize = 256;
 
@@ -171,11 +173,15 @@ fn is_checked(visited: &Visited) -> bool {
     visited.reached != Reached::Freed && !visited.pointer.is_embedded() && !is_chain
 }
 
-/// The path of an object of a file system by its parents, from the root on; nothing where that can't be found.
+/// The path of an object of a file system by its parents, from the root on; nothing where that can't be found. A name that stands in what
+/// can't be read is told by the object's number; files of a hidden directory stand below the file whose extended attributes they are.
 #[boxed(?Send)]
 pub async fn path_of(files: &FileSystem, object: u64) -> Option<Vec<u8>> {
     let mut parts: Vec<Vec<u8>> = Vec::new();
     let mut node = files.node(object).await.ok()?;
+    if node.attributes.links == 0 {
+        return None;
+    }
     let mut above = BTreeSet::new();
     for _ in 0..DEPTH_MAX {
         // Forged directories may lie in a circle.
@@ -187,20 +193,35 @@ pub async fn path_of(files: &FileSystem, object: u64) -> Option<Vec<u8>> {
             return Some([b"/".as_slice(), &parts.join(b"/".as_slice())].concat());
         }
         let parent = files.node(node.attributes.parent).await.ok()?;
-        parts.push(name_in(files, &parent, node.number()).await?);
+        parts.push(match parent.attributes.extended_attributes == node.number() {
+            true => HIDDEN_DIRECTORY.to_vec(),
+            false => match name_in(files, &parent, node.number()).await {
+                Ok(name) => name?,
+                Err(_) => format!("<{:#x}>", node.number()).into_bytes(),
+            },
+        });
         node = parent;
     }
     None
 }
 
-async fn name_in(files: &FileSystem, directory: &crate::zpl::Node, object: u64) -> Option<Vec<u8>> {
+/// The name that a directory has for an object; nothing where it has none.
+async fn name_in(
+    files: &FileSystem,
+    directory: &Node,
+    object: u64,
+) -> Result<Option<Vec<u8>>, ZfsError> {
     let mut cursor = Cursor::default();
     loop {
-        let names = files.list(directory, cursor).await.ok()?;
+        let names = files.list(directory, cursor).await?;
         // A table that leads back to where it was would never end.
-        cursor = names.last().map(|last| last.next).filter(|next| *next > cursor)?;
+        let next = names.last().map(|last| last.next).filter(|next| *next > cursor);
         if let Some(name) = names.into_iter().find(|name| name.entry.object == object) {
-            return Some(name.name);
+            return Ok(Some(name.name));
+        }
+        match next {
+            Some(next) => cursor = next,
+            None => return Ok(None),
         }
     }
 }

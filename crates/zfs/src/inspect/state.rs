@@ -17,7 +17,7 @@ use zfs_format::vdev::indirect::{Mapping, MappingEntry, Removal};
 use zfs_format::vdev::{Rebuild, Vdev, VdevKind};
 use zfs_format::wire::{Record, Wire};
 
-/// Damaged objects that are listed; more are counted.
+/// Damaged blocks that are listed; more are counted.
 pub const DAMAGED_MAX: usize = 1 << 16;
 /// The feature of checkpoints.
 const CHECKPOINT: &str = "com.delphix:zpool_checkpoint";
@@ -39,6 +39,21 @@ pub struct Expansion {
     pub copied: u64,
 }
 
+/// A damaged block that the pool has noted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DamagedBlock {
+    /// The dataset, or the head of which it was reached.
+    pub dataset: u64,
+    /// The object.
+    pub object: u64,
+    /// The level.
+    pub level: i64,
+    /// The block of that level.
+    pub block: u64,
+    /// When the block was born, where it is of a head; else it is of this dataset itself.
+    pub birth: Option<u64>,
+}
+
 /// See the [module](self).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct State {
@@ -58,8 +73,8 @@ pub struct State {
     pub rebuilds: Vec<(u64, Rebuild)>,
     /// How many errors are known.
     pub errors: u64,
-    /// Where: dataset and object, each once, up to [`DAMAGED_MAX`].
-    pub damaged: BTreeSet<(u64, u64)>,
+    /// Where, up to [`DAMAGED_MAX`].
+    pub damaged: BTreeSet<DamagedBlock>,
     /// Spares.
     pub spares: Vec<Vdev>,
     /// Cache devices.
@@ -67,7 +82,7 @@ pub struct State {
 }
 
 impl State {
-    fn add_error(&mut self, place: Option<(u64, u64)>) {
+    fn add_error(&mut self, place: Option<DamagedBlock>) {
         self.errors = self.errors.saturating_add(1);
         if self.damaged.len() < DAMAGED_MAX {
             self.damaged.extend(place);
@@ -139,7 +154,13 @@ impl Spa {
         if !self.has_feature(HEAD_ERROR_LOG) {
             for entry in zap.entries().await? {
                 let place = error_log::parse(&entry.text());
-                state.add_error(place.map(|place| (place.objset, place.object)));
+                state.add_error(place.map(|place| DamagedBlock {
+                    dataset: place.objset,
+                    object: place.object,
+                    level: place.level,
+                    block: place.block,
+                    birth: None,
+                }));
             }
             return Ok(());
         }
@@ -149,7 +170,13 @@ impl Spa {
             let of_head = Zap::open(self.mos().dnode(number).await?).await?;
             for entry in of_head.entries().await? {
                 let error = HeadError::parse(&entry.text());
-                state.add_error(dataset.zip(error.map(|error| error.object)));
+                state.add_error(dataset.zip(error).map(|(dataset, error)| DamagedBlock {
+                    dataset,
+                    object: error.object,
+                    level: error.level,
+                    block: error.block,
+                    birth: Some(error.birth),
+                }));
             }
         }
         Ok(())

@@ -9,6 +9,7 @@ use crate::error::{Problem, ZfsError};
 use crate::spa::Spa;
 use crate::spa::live::{Live, set_number};
 use crate::zil::{self, Synchronous, Unreplayed};
+use crate::zpl::name_rules::NameRules;
 use crate::zpl::{FileSystem, Node as FileNode};
 use rt::inodes::{ChangeNotice, InodeError, MountId, Node, WallClock, Watcher, acl};
 use std::cell::{Cell, RefCell};
@@ -154,6 +155,8 @@ pub(super) struct KnownSpace {
 /// The children of a dataset that are file systems: by name, their directories. None of a snapshot.
 #[derive(Clone, Default)]
 pub(super) struct Children {
+    /// Which of their names are the same: they stand among the dataset's own.
+    rules: NameRules,
     /// The tasks of the pool that were done when they were looked for.
     as_of: u64,
     /// In the order in which they were found. One that went or got another name leaves a gap: their places are numbers that
@@ -173,7 +176,7 @@ pub(super) struct Snapshots {
 }
 
 impl Served {
-    /// Whether a child was called so when they were looked for last.
+    /// Whether a child was called so when they were looked for last, or by a name that is the same here.
     pub(super) fn has_child(&self, name: &[u8]) -> bool {
         self.children.borrow().find(name).is_some()
     }
@@ -196,12 +199,20 @@ impl Children {
                 all.push(Some(new));
             }
         }
-        Children { as_of, all }
+        Children { rules: self.rules, as_of, all }
     }
 
-    /// The one of a name, and its place.
+    /// The one of a name, and its place. Of several whose names are the same it is the one that is spelt so, or the first.
     pub(super) fn find(&self, name: &[u8]) -> Option<(usize, &Rc<Directory>)> {
-        self.iter().find(|(_, child, _)| *child == name).map(|(at, _, directory)| (at, directory))
+        let spelt = self.iter().find(|(_, child, _)| *child == name);
+        let found = match self.rules.folds() {
+            false => spelt,
+            true => spelt.or_else(|| {
+                let same = self.rules.same(name);
+                self.iter().find(|(_, child, _)| self.rules.same(child) == same)
+            }),
+        };
+        found.map(|(at, _, directory)| (at, directory))
     }
 
     /// Their places, names and directories.
@@ -398,7 +409,8 @@ impl Shared {
             Some(_) => Children::default(),
             None => {
                 let tasks = self.tasks();
-                Children::default().renewed(tasks, self.look_for_children(directory).await?)
+                let none = Children { rules: files.name_rules(), ..Children::default() };
+                none.renewed(tasks, self.look_for_children(directory).await?)
             }
         };
         // Another request may have taken it up meanwhile.

@@ -25,7 +25,7 @@ impl FoundPool {
     pub fn behind(&self) -> BTreeMap<u64, Range<u64>> {
         let is_data = |top: &Vdev| {
             let is_hole = matches!(top.kind, VdevKind::Hole | VdevKind::Indirect(_));
-            top.is_log.unwrap_or(0) == 0 && !is_hole
+            !top.is_for_logs() && !is_hole
         };
         let all_get_it = self.tops.values().filter(|top| is_data(top)).count() <= TOPS_WRITTEN;
         let newest = self.uberblock.as_ref().map_or(0, |uberblock| uberblock.txg);

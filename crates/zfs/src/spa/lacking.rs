@@ -50,7 +50,7 @@ pub fn lacking_of(root: &VdevHealth) -> Vec<String> {
 }
 
 fn said_of(tops: &[VdevHealth]) -> Vec<String> {
-    let needed = tops.iter().filter(|top| top.vdev.is_log.unwrap_or(0) == 0);
+    let needed = tops.iter().filter(|top| !top.vdev.is_for_logs());
     let mut said: Vec<String> = needed.filter_map(lack_of).collect();
     let more = said.len().saturating_sub(NAMED_MAX);
     said.truncate(NAMED_MAX);

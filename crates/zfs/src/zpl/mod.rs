@@ -12,6 +12,7 @@
 //! its data. Extended attributes are a list among the attributes, or a hidden directory, or both.
 
 pub mod attributes;
+pub mod by_parent;
 pub mod change;
 pub mod descent;
 pub mod difference;
@@ -328,11 +329,26 @@ impl FileSystem {
     /// As of [`FileSystem::list`].
     #[boxed(?Send)]
     pub async fn names(&self, directory: &Node) -> Result<Vec<Name>, ZfsError> {
-        let zap = self.table(directory).await?;
+        match self.names_until(directory).await {
+            (all, None) => Ok(all),
+            (_, Some(error)) => Err(error),
+        }
+    }
+
+    /// The names of a directory up to the first that can't be had, and why it can't.
+    #[boxed(?Send)]
+    pub async fn names_until(&self, directory: &Node) -> (Vec<Name>, Option<ZfsError>) {
         let (mut all, mut cursor) = (Vec::new(), Cursor::default());
+        let zap = match self.table(directory).await {
+            Ok(zap) => zap,
+            Err(error) => return (all, Some(error)),
+        };
         loop {
-            let names = self.list_in(directory, &zap, cursor).await?;
-            let Some(last) = names.last() else { return Ok(all) };
+            let names = match self.list_in(directory, &zap, cursor).await {
+                Ok(names) => names,
+                Err(error) => return (all, Some(error)),
+            };
+            let Some(last) = names.last() else { return (all, None) };
             cursor = last.next;
             all.extend(names);
         }

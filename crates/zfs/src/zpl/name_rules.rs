@@ -13,6 +13,8 @@
 //! In `mixed` a program may ask for a name in whatever case: the CIFS server of Solaris does. On Linux nobody can, so there such a file
 //! system differs from a sensitive one by its hashes.
 //!
+//! Children of a file system are mounted on directories of it, so their names are taken as its files' are.
+//!
 //! Source: OpenZFS, `zfs_ioctl.c` (`zfs_fill_zplprops_impl`), `zfs_znode_os.c` (`zfs_create_fs`), `zfs_dir.c` (`zfs_dirent_lock`, `zfs_dropname`).
 
 use crate::zap::{Match, normalized};

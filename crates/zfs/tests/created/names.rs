@@ -5,15 +5,19 @@
 //! renamed for another; a name that was made under one spelling is lost under another, in small directories or large ones, in memory
 //! or after the pool was opened anew.
 
+use super::datasets::{node, task};
+use super::mounted::{Steps, mounted, names};
 use super::{Rig, new_file, root_files, top};
 use fixtures::extent::some;
-use std::cell::RefCell;
+use rt::inodes::{Caller, InodeError, Inodes, New, Node, RenameHow};
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use stdx::Prng;
 use zfs::dsl::make::Fresh;
 use zfs::spa::Spa;
 use zfs::spa::config::LabelState;
+use zfs::spa::datasets::NewDataset;
 use zfs::spa::live::Live;
 use zfs::zpl::FileSystem;
 use zfs::zpl::change::NewFile;
@@ -218,5 +222,68 @@ fn names_are_the_same_or_not_as_the_file_system_takes_them() {
     ];
     for (seed, (case, normalization)) in some((0..).zip(all).collect::<Vec<_>>(), 3) {
         names_over_groups(seed, Rules { case, normalization });
+    }
+}
+
+/// What could break: a child is not found by a name that is the same as its own where it is mounted; something is made beside it that nobody
+/// can reach; where case matters one is taken for another.
+#[test]
+fn children_are_found_by_the_names_that_are_the_same_in_their_parent() {
+    for (case, form, is_same) in
+        [(case::INSENSITIVE, 0, true), (case::MIXED, 0, false), (0, 0, false)]
+    {
+        let rig = Rig::with_rules(vec![top(0, VdevKind::File, 1)], case, form);
+        rig.with(async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
+            let live = Rc::new(Live::open(spa, &fresh).await.expect("it opens for writing"));
+            let above = node(&live, "tank").await.directory.number;
+            let make = async |name: &str| {
+                let (name, properties) = (name.to_owned(), Vec::new());
+                let new = NewDataset { name, owner: (0, 0), properties };
+                task(&live, async |tasks| tasks.create(above, &new).await).await.expect("made");
+            };
+            make("Child").await;
+            let real = mounted(&live, Rc::new(Steps(Cell::new(0)))).await;
+            let (by, new) = (Caller::default(), New { permissions: 0o755, umask: 0 });
+            let child = real.lookup(Node::ROOT, b"Child").await.expect("it is there").node;
+            real.create(by, child, b"inner", new).await.expect("it is made");
+            let file = real.create(by, Node::ROOT, b"file", new).await.expect("it is made").node;
+            let other = real.lookup(Node::ROOT, b"cHILD").await.map(|found| found.node);
+            let renamed =
+                real.rename(by, (Node::ROOT, b"file"), (Node::ROOT, b"childE"), RenameHow::Replace);
+            renamed.await.expect("it has a name of its own");
+            if !is_same {
+                assert_eq!(other, Err(InodeError::NotFound));
+                real.mkdir(by, Node::ROOT, b"cHILD", new).await.expect("it is another");
+                live.close(LabelState::Exported).await.expect("it is closed");
+                return;
+            }
+            assert_eq!(other, Ok(child));
+            for name in [&b"child"[..], b"CHILD"] {
+                let made = real.mkdir(by, Node::ROOT, name, new).await;
+                assert_eq!(made.err(), Some(InodeError::Exists));
+                let made = real.create(by, Node::ROOT, name, new).await;
+                assert_eq!(made.err(), Some(InodeError::Exists));
+                let linked = real.link(by, file, Node::ROOT, name).await;
+                assert_eq!(linked.err(), Some(InodeError::Exists));
+                let to = (Node::ROOT, name);
+                let renamed = real.rename(by, (Node::ROOT, b"childE"), to, RenameHow::Replace);
+                assert_eq!(renamed.await, Err(InodeError::Busy));
+                assert_eq!(real.rmdir(by, Node::ROOT, name).await, Err(InodeError::Busy));
+            }
+            // One that comes covers a directory whose name is the same.
+            real.mkdir(by, Node::ROOT, b"covered", new).await.expect("it is made");
+            make("COVERED").await;
+            // Two whose names are the same are both there.
+            make("CHILD").await;
+            let listed: Vec<Vec<u8>> = names(&real, Node::ROOT).await.into_keys().collect();
+            assert_eq!(listed, [&b"CHILD"[..], b"COVERED", b"Child", b"childE"]);
+            let second = real.lookup(Node::ROOT, b"CHILD").await.expect("it is there").node;
+            assert_ne!(second, child);
+            assert!(names(&real, second).await.is_empty());
+            let lower = real.lookup(Node::ROOT, b"child").await.expect("it is there").node;
+            assert_eq!(lower, child, "the first");
+            live.close(LabelState::Exported).await.expect("it is closed");
+        });
+        rig.judge();
     }
 }

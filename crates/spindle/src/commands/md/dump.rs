@@ -12,6 +12,7 @@ use super::words::by_force;
 use crate::events::context;
 use crate::output::{Failure, say};
 use attach::Context;
+use attach::past_damage::PastDamage;
 use attach::sets::{reading, sources};
 use attach::typed;
 use clap::Args;
@@ -40,6 +41,9 @@ pub struct DumpArgs {
     /// Overwrite a file or block device that is there
     #[arg(long)]
     overwrite: bool,
+    /// Go on past what can't be read, with zeros in its place; it is listed at the end
+    #[arg(long)]
+    skip_damaged: bool,
     #[command(flatten)]
     opening: OpeningArgs,
 }
@@ -74,7 +78,7 @@ fn dump(args: &DumpArgs, paths: &[PathBuf]) -> Result<(), Failure> {
         true => Sink::stream()?,
         false => Sink::open(&args.file, args.overwrite)?,
     };
-    copy(&runtime, &(array as DeviceRef), sink, &args.file)
+    copy(&runtime, &(array as DeviceRef), sink, &args.file, args.skip_damaged)
 }
 
 /// What is no set may be a volume or partition on one.
@@ -90,15 +94,40 @@ fn perhaps_volume(error: attach::Error, args: &DumpArgs, paths: &[PathBuf]) -> F
     failure.and_do(&format!("a volume or a partition: {spindle} lvm dump {volume} {file}"))
 }
 
-/// Writes all of a device out.
+/// Writes all of a device out; with zeros for what can't be read where that `skips`.
 ///
 /// # Errors
-/// It can't be read, or the file not written.
+/// It can't be read, or the file not written; or zeros stand for a part of it.
 pub fn copy(
+    runtime: &Context,
+    device: &DeviceRef,
+    sink: Sink,
+    path: &Path,
+    skips: bool,
+) -> Result<(), Failure> {
+    if !skips {
+        return copy_all(
+            runtime,
+            device,
+            sink,
+            path,
+            "; --skip-damaged goes on with zeros in its place",
+        );
+    }
+    let past = PastDamage::new(Rc::clone(device), runtime.events());
+    copy_all(runtime, &(Rc::clone(&past) as DeviceRef), sink, path, "")?;
+    match past.tell_all() {
+        0 => Ok(()),
+        lost => Err(Failure::failed(format!("{lost} bytes are zeros for what can't be read"))),
+    }
+}
+
+fn copy_all(
     runtime: &Context,
     device: &DeviceRef,
     mut sink: Sink,
     path: &Path,
+    mend: &'static str,
 ) -> Result<(), Failure> {
     let size = device.geometry().capacity;
     let (device, path, target) = (Rc::clone(device), path.to_owned(), path.to_owned());
@@ -111,7 +140,8 @@ pub fn copy(
         let mut at = Offset::ZERO;
         while at.from_start() < size {
             let len = PIECE.min(size - at.from_start());
-            let data = device.submit(Request::read(at, len)).await.map_err(Failure::failed)?;
+            let data = device.submit(Request::read(at, len)).await;
+            let data = data.map_err(|error| Failure::failed(format!("{error}{mend}")))?;
             sink.write(&data).map_err(&failed)?;
             progress.advance(len.bytes());
             at += len;

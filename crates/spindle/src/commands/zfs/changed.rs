@@ -5,6 +5,7 @@ use ::zfs::ZfsError;
 use ::zfs::dsl::dependents::{Datasets, Dependent, Known, KnownSnapshot};
 use ::zfs::spa::datasets::{TaskError, Tasks, check_part};
 use attach::pools::{LivePool, PoolPlace};
+use std::collections::BTreeSet;
 
 /// Steps of one transaction group: what is done in one is held in memory until it is in the pool.
 const STEPS_MAX: usize = 64;
@@ -82,6 +83,27 @@ impl Changed {
     /// There is none.
     pub fn snapshot(&self, name: &str) -> Result<(&Known, &KnownSnapshot), Failure> {
         self.datasets.find_snapshot(name).ok_or_else(|| absent(name))
+    }
+
+    /// Those of some datasets that are volumes which this process serves, while it carries this out for another.
+    ///
+    /// # Errors
+    /// The pool is not written any more.
+    pub fn serves(&self, datasets: &[u64]) -> Result<BTreeSet<u64>, Failure> {
+        if !self.pool.stays_open() {
+            return Ok(BTreeSet::new());
+        }
+        let datasets = datasets.to_vec();
+        let served = self.pool.task(async move |tasks| {
+            let mut served = BTreeSet::new();
+            for dataset in datasets {
+                if tasks.is_served(dataset).await? {
+                    served.insert(dataset);
+                }
+            }
+            Ok(Ok(served))
+        })?;
+        served.map_err(Failure::failed)
     }
 
     /// Does steps in order, many in a group; what can't be done is left out, and given back by its number.

@@ -8,7 +8,8 @@
 //! **Going on.** A file is written under a temporary name and renamed when it is whole, with all its attributes; so what
 //! bears its own name with the same size and time is not copied again, and what was begun is continued where it was
 //! last made durable ([`copy`]). A copy with zeros for what could not be read bears a mark beside it ([`lost`]), and is made
-//! anew each time; a file of which nothing can be read is not made, and named in the end. Directories get their times when all in them is there.
+//! anew each time; a file of which nothing can be read is not made, and named in the end. What lies in a directory whose names can't be
+//! read goes by numbers ([`nameless`]). Directories get their times when all in them is there.
 //!
 //! **Staying inside.** Nothing that a pool or the target holds leads out of TARGET
 //! ([`host::directory`]): names with `/`, `.` and `..` are refused, symbolic links are never followed. Who may write the
@@ -39,6 +40,7 @@ mod copier;
 mod copy;
 mod inward;
 mod lost;
+mod nameless;
 mod place;
 mod tally;
 mod tree;
@@ -91,7 +93,7 @@ pub struct CpArgs {
     #[arg(long)]
     no_setuid: bool,
     /// Copy the rest of a file that can't be read everywhere, with zeros for what is missing; one of which nothing can be read is not
-    /// made
+    /// made. What lies in a directory that can't be read is copied as #NUMBER
     #[arg(long)]
     skip_damaged: bool,
     /// Into a pool: though it was not exported, and another host may have it in use

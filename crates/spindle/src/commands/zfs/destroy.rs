@@ -298,27 +298,14 @@ fn carry_out(
 
 /// A volume that is served stays, and so does all that was to go with it.
 fn refuse_served(changed: &Changed, steps: &[Step], names: &[String]) -> Result<(), Failure> {
-    if !changed.pool.stays_open() {
-        return Ok(());
-    }
-    let datasets: Vec<Option<u64>> = steps.iter().map(Step::destroyed).collect();
-    let served = changed.pool.task(async move |tasks| {
-        let mut served = Vec::new();
-        for (n, dataset) in datasets.into_iter().enumerate() {
-            if let Some(dataset) = dataset
-                && tasks.is_served(dataset).await?
-            {
-                served.push(n);
-            }
-        }
-        Ok(Ok(served))
-    })?;
-    let served = served.map_err(Failure::failed)?;
+    let datasets: Vec<u64> = steps.iter().filter_map(Step::destroyed).collect();
+    let served = changed.serves(&datasets)?;
+    let is_served = |step: &Step| step.destroyed().is_some_and(|dataset| served.contains(&dataset));
     // This is done by who holds the pool.
     let process = std::process::id();
-    for n in &served {
+    for (_, name) in steps.iter().zip(names).filter(|(step, _)| is_served(step)) {
         let why = format!("dataset is busy: process {process} serves it");
-        say(&format!("spindle: cannot destroy '{}': {why}", names[*n]));
+        say(&format!("spindle: cannot destroy '{name}': {why}"));
     }
     if served.is_empty() { Ok(()) } else { Err(Failure::said()) }
 }

@@ -5,7 +5,7 @@
 //! `--skip-damaged` is left as zeros and told of.
 
 use super::cat::write_zeros;
-use super::pieces::{Piece, Pieces};
+use super::pieces::{DamagedRun, Piece, Pieces};
 use super::source::ViewArgs;
 use crate::commands::md::{Progress, Sink, told};
 use crate::output::{Failure, say};
@@ -65,7 +65,10 @@ pub fn run(args: &DumpArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
         }
         let progress = Progress::new(size);
         let mut pieces = Pieces::new(&rt, volume.data(), 0, size);
-        let mut lost = 0;
+        let mut damaged = DamagedRun::default();
+        let tell = |run: Option<String>| {
+            run.iter().for_each(|run| say(&format!("spindle: {name}: {run}")));
+        };
         while let Some((at, piece)) = pieces.next().await {
             let len = piece.len();
             match piece {
@@ -76,20 +79,17 @@ pub fn run(args: &DumpArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
                     return Err(Failure::failed(format!("{name}: {error}; {text}")));
                 }
                 Piece::Damaged(len, error) => {
-                    lost += len;
-                    say(&format!(
-                        "spindle: {name}: bytes {at} to {} can't be read: {error}",
-                        at + len
-                    ));
+                    tell(damaged.add(at, len, error));
                     sink.skip(len, write_zeros).map_err(wrong)?;
                 }
             }
             progress.advance(len);
         }
+        tell(damaged.end());
         sink.finish(size).map_err(wrong)?;
         progress.finish();
         say(&format!("{name}: {}", told(size, &path)));
-        Ok(lost)
+        Ok(damaged.lost())
     });
     match done {
         Ok(0) => Ok(()),

@@ -7,6 +7,7 @@
 use ::zfs::ZfsError;
 use ::zfs::dmu::Dnode;
 use rt::{Rt, SgList, Task};
+use std::ops::Range;
 
 /// Bytes that are read at once. More hides more of a disk's latency and holds more memory: two such pieces.
 const PIECE_BYTES: u64 = 4 << 20;
@@ -28,6 +29,43 @@ impl Piece {
             Piece::Data(data) => data.len() as u64,
             Piece::Hole(len) | Piece::Damaged(len, _) => *len,
         }
+    }
+}
+
+/// Blocks that can't be read, joined where they follow one another, as they are told.
+#[derive(Default)]
+pub struct DamagedRun {
+    run: Option<(Range<u64>, u64, ZfsError)>,
+    lost: u64,
+}
+
+impl DamagedRun {
+    /// One more. What is told of those before, where it does not follow them.
+    pub fn add(&mut self, at: u64, len: u64, error: ZfsError) -> Option<String> {
+        self.lost += len;
+        if let Some((bytes, blocks, _)) = self.run.as_mut().filter(|(bytes, ..)| bytes.end == at) {
+            (bytes.end, *blocks) = (at + len, *blocks + 1);
+            return None;
+        }
+        let before = self.end();
+        self.run = Some((at..at + len, 1, error));
+        before
+    }
+
+    /// What is told of the last.
+    pub fn end(&mut self) -> Option<String> {
+        let (Range { start, end }, blocks, error) = self.run.take()?;
+        Some(match blocks {
+            1 => format!("bytes {start} to {end} can't be read: {error}"),
+            _ => format!(
+                "bytes {start} to {end} ({blocks} blocks) can't be read, the first since: {error}"
+            ),
+        })
+    }
+
+    /// Bytes of all.
+    pub fn lost(&self) -> u64 {
+        self.lost
     }
 }
 

@@ -78,6 +78,11 @@ pub fn run(args: &RollbackArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     }
     steps.push(Step::Rollback { number: of.dataset, snapshot: snapshot.number });
     let name = of.name.clone();
+    if changed.serves(&[of.dataset])?.contains(&of.dataset) {
+        // This is done by who holds the pool.
+        let why = format!("dataset is busy: process {} serves it", std::process::id());
+        return Err(Failure::failed(format!("cannot rollback '{name}': {why}")));
+    }
     let paused = leaves_mounts(args, &changed, of, &steps)?;
     let failed = changed.carry_out(&steps);
     // Whatever came of it: who had it mounted has it again.
@@ -101,8 +106,11 @@ fn leaves_mounts(
 ) -> Result<Option<Paused>, Failure> {
     let refused = |error| match error {
         Error::MountBusy { directory } => {
+            let by = host::using(&directory);
+            let by = by.map_or(String::new(), |process| format!(": process {process} uses it"));
             let (name, directory) = (&of.name, directory.display());
-            let why = format!("{directory} is busy; with -f, who has files open there gets errors");
+            let why =
+                format!("{directory} is busy{by}; with -f, who has files open there gets errors");
             Failure::failed(format!("cannot rollback '{name}': {why}"))
         }
         error => Failure::from(error),

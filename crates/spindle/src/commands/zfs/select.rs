@@ -2,7 +2,8 @@
 //!
 //! Rules:
 //! 1. Named ones, or the roots of all pools; with `-r` all below, with `-d N` down to that depth. Snapshots and bookmarks
-//!    stand one below their dataset.
+//!    stand one below their dataset. Of several pools that are called alike none is meant by the name, and no two stand
+//!    beside each other: their datasets could not be told apart.
 //! 2. Of these, the kinds that are asked for. A name that is of another kind, and nothing is looked for below it, is an error.
 //! 3. In the order of the sort columns, then of names; a dataset before its snapshots, those by age. What lacks a sort
 //!    column comes last, whichever way it is sorted.
@@ -25,7 +26,7 @@ use zfs::dsl::catalog::{Catalog, Node};
 use zfs::dsl::property::table::Kinds;
 use zfs::dsl::property::view::{ALTROOT, Kind, View};
 use zfs::inspect::property::PoolProperty;
-use zfs::spa::Spa;
+use zfs::spa::{FoundPool, Spa};
 
 /// What is asked for.
 #[derive(Clone, Copy)]
@@ -46,6 +47,8 @@ pub struct Chosen {
     pub view: View,
     /// The pool's name.
     pub pool: String,
+    /// Its GUID.
+    pub guid: u64,
     /// The node that it, or what it is a snapshot of, is.
     pub node: Rc<Node>,
     /// Where more is known of it.
@@ -112,7 +115,7 @@ impl Selection {
         let mut selection = Selection { chosen: Vec::new(), failed: false, damaged: false };
         let mut open: Vec<Open> = Vec::new();
         let all: Vec<String> = match names {
-            [] => pools.living().map(|pool| pool.guid.to_string()).collect(),
+            [] => names_of_all(&pools),
             names => names.to_vec(),
         };
         let recursive = wanted.recursive || names.is_empty();
@@ -147,6 +150,12 @@ impl Selection {
         let at = match open.iter().position(|one| one.spa.guid() == found.guid) {
             Some(at) => at,
             None => {
+                if let Some(other) = open.iter().find(|one| one.spa.name() == found.name) {
+                    let (pool, other) = (&found.name, other.spa.guid());
+                    return Err(Failure::failed(format!(
+                        "cannot open '{name}': its pool is called '{pool}', as pool {other} is: name what is of one of them at a time"
+                    )));
+                }
                 let spa = pools.open_found(found)?;
                 open.push(opened(pools, spa)?);
                 open.len() - 1
@@ -173,6 +182,7 @@ impl Selection {
         let walk = Walk {
             catalog: Rc::clone(&one.catalog),
             pool: one.spa.name().to_owned(),
+            guid: found.guid,
             kinds,
             allowed,
             depth: wanted.depth.unwrap_or(u64::MAX),
@@ -224,13 +234,12 @@ impl Selection {
         damaged.iter().for_each(|(name, error)| self.say_damaged(name, error));
     }
 
-    /// What is mounted is known to who holds a pool. One that doesn't say leaves it at no.
     /// What mountpoints are below is known to who holds the pool.
     fn fill_altroot(&mut self, pools: &Pools) {
-        let mut known: BTreeMap<String, Option<String>> = BTreeMap::new();
+        let mut known: BTreeMap<u64, Option<String>> = BTreeMap::new();
         for chosen in &mut self.chosen {
-            let altroot = known.entry(chosen.pool.clone()).or_insert_with(|| {
-                let found = pools.named(&chosen.pool).ok().flatten()?;
+            let altroot = known.entry(chosen.guid).or_insert_with(|| {
+                let found = pools.of_guid(chosen.guid)?;
                 let altroot = client::health(pools, found).altroot?;
                 Some(altroot.to_string_lossy().into_owned())
             });
@@ -238,14 +247,14 @@ impl Selection {
         }
     }
 
+    /// What is mounted is known to who holds a pool. One that doesn't say leaves it at no.
     fn fill_mounted(&mut self, pools: &Pools) {
-        let mut mounted: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        let mut mounted: BTreeMap<u64, BTreeSet<String>> = BTreeMap::new();
         for chosen in &mut self.chosen {
-            let of = match mounted.entry(chosen.pool.clone()) {
+            let of = match mounted.entry(chosen.guid) {
                 Entry::Occupied(known) => known.into_mut(),
                 Entry::Vacant(place) => {
-                    let found = pools.named(&chosen.pool);
-                    let mounts = match found.ok().flatten() {
+                    let mounts = match pools.of_guid(chosen.guid) {
                         Some(found) => client::mounts(pools, found).unwrap_or_default(),
                         None => Vec::new(),
                     };
@@ -262,6 +271,19 @@ impl Selection {
     pub fn sort(&mut self, columns: &[SortColumn]) {
         self.chosen.sort_by(|a, b| by_columns(&a.view, &b.view, columns));
     }
+}
+
+/// A name for each pool: its GUID, which says nothing else; where several are called alike, what they are called, which
+/// none of them can be had by.
+fn names_of_all(pools: &Pools) -> Vec<String> {
+    let called_alike = pools.called_alike();
+    let name = |pool: &Rc<FoundPool>| match called_alike.contains_key(&*pool.name) {
+        true => pool.name.clone(),
+        false => pool.guid.to_string(),
+    };
+    let mut names: Vec<String> = pools.living().map(name).collect();
+    names.dedup();
+    names
 }
 
 fn opened(pools: &Pools, spa: Rc<Spa>) -> Result<Open, Failure> {
@@ -281,6 +303,7 @@ fn opened(pools: &Pools, spa: Rc<Spa>) -> Result<Open, Failure> {
 struct Walk {
     catalog: Rc<Catalog>,
     pool: String,
+    guid: u64,
     kinds: Kinds,
     /// What the named dataset itself may be.
     allowed: Kinds,
@@ -305,7 +328,8 @@ struct Below {
 impl Walk {
     fn chosen(&self, node: &Rc<Node>, view: View) -> Chosen {
         let (node, catalog) = (Rc::clone(node), Rc::clone(&self.catalog));
-        Chosen { view, pool: self.pool.clone(), node, catalog, looked_up: Vec::new() }
+        let (pool, guid) = (self.pool.clone(), self.guid);
+        Chosen { view, pool, guid, node, catalog, looked_up: Vec::new() }
     }
 
     async fn from(&self, name: &str) -> Result<Found, ZfsError> {

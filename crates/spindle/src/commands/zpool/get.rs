@@ -1,6 +1,6 @@
 //! `zpool get`: properties of pools, one a line.
 
-use super::opened::{All, Opened, shown_of, state_of};
+use super::opened::{All, Opened, by_name, shown_of, state_of};
 use crate::commands::form::FormArgs;
 use crate::commands::zfs::get::{Column, Row, Sources, Widths, pair, table};
 use crate::commands::zfs::json;
@@ -77,15 +77,14 @@ pub fn run(args: &GetArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     told.extend(held.iter().map(|picture| rows_of_picture(&asked, picture, &mut widths)));
     let heads = opened.iter().map(|one| pool(one, true, args.form.numbers));
     let heads = heads.chain(held.iter().map(|one| pool_of_picture(one, args.form.numbers)));
-    let (mut rows, mut objects) = (Vec::new(), Map::new());
+    let (mut rows, mut objects) = (Vec::new(), Vec::new());
     for (((name, guid), own), mut object) in of_open.chain(of_held).zip(told).zip(heads) {
         widths.name = widths.name.max(printable::word(name).len());
         if args.form.json {
             let properties: Map<String, Value> =
                 own.iter().map(|row| pair(row, args.form.numbers)).collect();
             object.insert("properties".to_owned(), Value::Object(properties));
-            let key = if args.by_guid { guid.to_string() } else { name.clone() };
-            objects.insert(key, Value::Object(object));
+            objects.push((name.as_str(), guid, object));
         } else {
             rows.extend(own.into_iter().filter(|row| sources.has(&row.origin)));
         }
@@ -94,7 +93,7 @@ pub fn run(args: &GetArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
         print(&table(&rows, &columns, args.form.scripted, &widths))?;
     } else if !failed {
         let mut object = json::schema("zpool get");
-        object.insert("pools".to_owned(), Value::Object(objects));
+        object.insert("pools".to_owned(), Value::Object(by_name(objects, args.by_guid)));
         print_json(&json::line(object))?;
     }
     if opened.is_empty() && held.is_empty() && !failed && !args.form.scripted && !args.form.json {

@@ -4,7 +4,7 @@
 //!
 //! Source: OpenZFS 2.3, `zpool_main.c` (`print_history_records`), `libnvpair.c` (`dump_nvlist`).
 
-use super::opened::{no_pool, say_missing};
+use super::opened::{no_pool, say_called_alike, say_missing};
 use crate::commands::clock;
 use crate::output::{Failure, print, say};
 use crate::printable;
@@ -75,6 +75,7 @@ const OLD_EVENTS: [&str; 41] = [
 pub fn run(args: &HistoryArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let pools = Pools::find(place)?;
     let (chosen, without) = pools.chosen(&args.names)?;
+    say_called_alike(&pools, &args.names);
     let failed = say_missing(&without, no_pool);
     if chosen.is_empty() && !failed {
         say("no pools available");

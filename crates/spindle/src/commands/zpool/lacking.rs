@@ -109,9 +109,10 @@ impl Lacking {
     /// The top-level vdevs that are in use and yet can't give all that was written in some groups. A vdev for logs alone has no files.
     pub fn lost<'a>(&self, root: &'a VdevHealth) -> Vec<Lost<'a>> {
         let is_known = !self.there.is_empty();
-        let in_use = root.children.iter().filter(|top| {
-            is_known && top.vdev.is_log.unwrap_or(0) == 0 && top.health <= Health::Degraded
-        });
+        let in_use = root
+            .children
+            .iter()
+            .filter(|top| is_known && !top.vdev.is_for_logs() && top.health <= Health::Degraded);
         let lost = in_use.filter_map(|top| {
             let groups = lost_groups(top, &|leaf| self.missed(leaf));
             if groups.is_empty() {
@@ -186,7 +187,7 @@ impl Lacking {
             true => RangeSet::default(),
             false => std::iter::once(0..u64::MAX).collect(),
         };
-        let needed = root.children.iter().filter(|top| top.vdev.is_log.unwrap_or(0) == 0);
+        let needed = root.children.iter().filter(|top| !top.vdev.is_for_logs());
         if self.there.is_empty()
             || missing.is_empty()
             || !needed.map(|top| lost_groups(top, &lacks)).all(|lost| lost.is_empty())

@@ -3,7 +3,7 @@
 //! Space is known of top-level vdevs; of a device only its size.
 
 use super::get::{pool, pool_of_picture, shown};
-use super::opened::{All, Opened, no_pool, say_lacking, shown_of};
+use super::opened::{All, Opened, by_name, no_pool, say_lacking, shown_of};
 use super::tree::{self, CLASSES, Naming};
 use crate::commands::elsewhere::say_others_than_pools;
 use crate::commands::form::FormArgs;
@@ -330,7 +330,7 @@ fn as_json(
     args: &ListArgs,
     form: &Form,
 ) -> String {
-    let mut objects = Map::new();
+    let mut objects = Vec::new();
     for one in opened {
         let mut object = pool(one, true, args.form.numbers);
         let mut properties = Map::new();
@@ -370,9 +370,7 @@ fn as_json(
                 }
             }
         }
-        let view = &one.view;
-        let key = if args.by_guid { view.guid.to_string() } else { view.name.clone() };
-        objects.insert(key, Value::Object(object));
+        objects.push((&*one.view.name, one.view.guid, object));
     }
     for picture in held {
         let mut object = pool_of_picture(picture, args.form.numbers);
@@ -382,11 +380,10 @@ fn as_json(
             Some((PoolProperty::find(name)?.name.to_owned(), value))
         });
         object.insert("properties".to_owned(), Value::Object(of.collect()));
-        let key = if args.by_guid { picture.guid.to_string() } else { picture.name.clone() };
-        objects.insert(key, Value::Object(object));
+        objects.push((&*picture.name, picture.guid, object));
     }
     let mut object = json::schema("zpool list");
-    object.insert("pools".to_owned(), Value::Object(objects));
+    object.insert("pools".to_owned(), Value::Object(by_name(objects, args.by_guid)));
     json::line(object)
 }
 

@@ -3,15 +3,18 @@
 use super::lacking::Lacking;
 use super::tree::Devices;
 use crate::output::{Failure, say};
+use crate::printable;
 use attach::Error;
 use attach::pools::Pools;
 use attach::pools::running::client;
 use attach::pools::running::protocol::{Ask, Health as Held, Picture, Suspended};
+use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use zfs::ZfsError;
 use zfs::dsl::property::effective::Origin;
 use zfs::health::{self, Health, VdevHealth};
+use zfs::inspect::names::Names;
 use zfs::inspect::property::{PoolProperty, PoolView};
 use zfs::inspect::state::State;
 use zfs::spa::expand::expandable;
@@ -25,8 +28,6 @@ pub struct Opened {
     pub view: PoolView,
     /// What goes on in it.
     pub state: State,
-    /// Damaged objects, as `DATASET:<0xOBJECT>`.
-    pub damaged: Vec<String>,
     /// How its vdevs are.
     pub health: VdevHealth,
     /// What its leaves lack that were away.
@@ -89,17 +90,7 @@ impl Opened {
                 view.set_altroot(directory.to_string_lossy().into_owned());
             }
             let state = pool.state().await?;
-            let mut damaged = Vec::new();
-            if !state.damaged.is_empty() {
-                let catalog = pool.catalog(view.space.capacity).await?;
-                for (dataset, object) in &state.damaged {
-                    // One that was destroyed since has no name any more.
-                    let name = catalog.dataset_name(*dataset).await;
-                    let name = name.unwrap_or_else(|_| format!("<{dataset:#x}>"));
-                    damaged.push(format!("{name}:<{object:#x}>"));
-                }
-            }
-            Ok((view, state, health, damaged))
+            Ok((view, state, health))
         });
         let failed = |error: ZfsError| {
             let lacking = found.lacking();
@@ -110,9 +101,18 @@ impl Opened {
             };
             Failure::failed(format!("cannot open '{}': {text}", found.name))
         };
-        let (view, state, health, damaged) = done.map_err(failed)?;
+        let (view, state, health) = done.map_err(failed)?;
         let lacking = Lacking::of(&spa, found);
-        Ok(Opened { spa, view, state, damaged, health, lacking, suspended, errors, devices, sizes })
+        Ok(Opened { spa, view, state, health, lacking, suspended, errors, devices, sizes })
+    }
+
+    /// The files that are noted as damaged, as `DATASET[@SNAPSHOT]:PATH`.
+    pub fn damaged(&self, pools: &Pools) -> Vec<Vec<u8>> {
+        let (pool, damaged) = (Rc::clone(&self.spa), self.state.damaged.clone());
+        match damaged.is_empty() {
+            true => Vec::new(),
+            false => pools.wait(async move { Names::of(&pool).await.of_damaged(&damaged).await }),
+        }
     }
 
     /// What it lacks so that not all of it can be read, or may be older than what is missing: sentences.
@@ -130,6 +130,7 @@ impl Opened {
         no_pool: impl Fn(&str) -> String,
     ) -> Result<All, Failure> {
         let (chosen, without) = pools.chosen(names)?;
+        say_called_alike(pools, names);
         let mut failed = say_missing(&without, no_pool);
         let (mut opened, mut lost) = (Vec::new(), Vec::new());
         for found in chosen {
@@ -208,6 +209,30 @@ pub fn say_lacking(pool: &str, lacking: &[String]) {
     for lack in lacking {
         say(&format!("note: pool '{pool}': {lack}"));
     }
+}
+
+/// Says which pools are called alike, where a command is about all that there are.
+pub fn say_called_alike(pools: &Pools, names: &[String]) {
+    let called_alike = pools.called_alike();
+    for (name, guids) in called_alike.iter().filter(|_| names.is_empty()) {
+        let (name, guids) = (printable::word(name), guids.iter().map(u64::to_string));
+        let guids: Vec<String> = guids.collect();
+        let (many, guids) = (guids.len(), guids.join(" and "));
+        say(&format!(
+            "note: {many} pools are called '{name}': {guids} by their GUIDs, which commands take for the name"
+        ));
+    }
+}
+
+/// Pools as JSON, by their names, or by their GUIDs where that was asked for or they are called alike.
+pub fn by_name(pools: Vec<(&str, u64, Map<String, Value>)>, by_guid: bool) -> Map<String, Value> {
+    let names: Vec<&str> = pools.iter().map(|(name, ..)| *name).collect();
+    let is_alone = |name: &str| names.iter().filter(|other| **other == name).count() == 1;
+    let keyed = pools.into_iter().map(|(name, guid, object)| {
+        let key = if !by_guid && is_alone(name) { name.to_owned() } else { guid.to_string() };
+        (key, Value::Object(object))
+    });
+    keyed.collect()
 }
 
 /// Says of names that they have no pool; whether there are any.

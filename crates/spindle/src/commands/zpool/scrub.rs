@@ -1,7 +1,7 @@
 //! `zpool scrub --read-only`: every copy of every block is read and checked; nothing is written.
 //!
 //! While it runs it shows its rate and the time left; in the end what it scanned, errors by device, and what is damaged, by the
-//! names of datasets and files: of all that have the damaged block ([`sharing`]). The status is 1 if anything can't be had, 0 also where some copies are wrong and others
+//! names of datasets and files: of all that have the damaged block ([`sharing`]), blocks that follow one another in one line. The status is 1 if anything can't be had, 0 also where some copies are wrong and others
 //! stand in for them: the table of devices shows that.
 
 mod sharing;
@@ -18,12 +18,12 @@ use attach::pools::{PoolPlace, Pools};
 use clap::Args;
 use serde_json::{Value, json};
 use sharing::Sharing;
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::rc::Rc;
 use zfs::health::{self, VdevHealth as PoolHealth};
-use zfs::inspect::scrub::{Scrubbed, path_of};
+use zfs::inspect::names::Names;
+use zfs::inspect::scrub::Scrubbed;
 use zfs::show;
 use zfs::spa::{FoundPool, Spa};
 use zfs::zpl::FileSystem;
@@ -111,7 +111,8 @@ async fn named(spa: &Spa, scrubbed: &Scrubbed) -> (Vec<Named>, bool) {
     if scrubbed.damaged.is_empty() {
         return (Vec::new(), false);
     }
-    let datasets = spa.dataset_names().await;
+    let mut names = Names::of(spa).await;
+    let datasets = Rc::clone(names.datasets());
     let known = scrubbed.damaged.iter().map(|damaged| damaged.at).collect();
     let mut sharing = Sharing::new(spa, &datasets, known);
     let mut all = Vec::with_capacity(scrubbed.damaged.len());
@@ -121,22 +122,14 @@ async fn named(spa: &Spa, scrubbed: &Scrubbed) -> (Vec<Named>, bool) {
     }
     all.sort_by_key(|(at, _)| *at);
     let is_cut = sharing.is_cut();
-    let (mut systems, mut paths) = (BTreeMap::new(), BTreeMap::new());
     let mut named = Vec::with_capacity(scrubbed.damaged.len());
     for (at, damaged) in all {
         let dataset = datasets.get(&at.objset).cloned();
         let dataset = dataset.unwrap_or_else(|| format!("dataset {}", at.objset));
-        if let Entry::Vacant(place) = systems.entry(at.objset) {
-            place.insert(file_system(spa, &dataset).await);
-        }
-        let key = (at.objset, at.object);
-        if let (false, Some(Some(system))) = (paths.contains_key(&key), systems.get(&at.objset)) {
-            paths.insert(key, path_of(system, at.object).await);
-        }
-        let path = paths.get(&key).cloned().flatten();
-        let block_bytes = match systems.get(&at.objset) {
-            Some(Some(system)) => block_bytes(system, at.object).await,
-            _ => Some(damaged.logical),
+        let path = names.path(at.objset, at.object).await;
+        let block_bytes = match names.system(at.objset).await {
+            Some(system) => block_bytes(&system, at.object).await,
+            None => Some(damaged.logical),
         };
         let offset = block_bytes.filter(|_| at.level == 0 && at.block != u64::MAX);
         named.push(Named {
@@ -151,32 +144,60 @@ async fn named(spa: &Spa, scrubbed: &Scrubbed) -> (Vec<Named>, bool) {
     (named, is_cut)
 }
 
-/// The file system of this name; nothing where it is none, or can't be had.
-async fn file_system(spa: &Spa, name: &str) -> Option<FileSystem> {
-    let (directory, dataset) = spa.dsl().find(name).await.ok()??;
-    let objset = spa.objset(&directory, &dataset).await.ok()?;
-    FileSystem::open(&objset).await.ok()
-}
-
 async fn block_bytes(system: &FileSystem, object: u64) -> Option<u64> {
     Some(system.objset().dnode(object).await.ok()?.block_bytes())
 }
 
-impl Named {
-    fn place(&self) -> String {
-        let Bookmark { object, level, block, .. } = self.at;
-        let mut text = match &self.path {
-            Some(path) => printable::bytes(&[self.dataset.as_bytes(), b":", path].concat()),
-            None => format!("{}:<{object:#x}>", printable::word(&self.dataset)),
+/// Damaged blocks that follow one another in an object, and of which nothing differs but the place.
+struct Run<'a> {
+    first: &'a Named,
+    last: &'a Named,
+    blocks: u64,
+}
+
+impl Run<'_> {
+    /// Those that blocks in the order of their places come to.
+    fn of(named: &[Named]) -> Vec<Run<'_>> {
+        let mut runs: Vec<Run<'_>> = Vec::new();
+        for one in named {
+            match runs.last_mut().filter(|run| run.goes_on_with(one)) {
+                Some(run) => (run.last, run.blocks) = (one, run.blocks + 1),
+                None => runs.push(Run { first: one, last: one, blocks: 1 }),
+            }
+        }
+        runs
+    }
+
+    fn goes_on_with(&self, next: &Named) -> bool {
+        let of = |one: &Named| Bookmark { block: 0, ..one.at };
+        let follows = match (self.last.offset, next.offset) {
+            (Some(at), Some(next)) => at.saturating_add(self.last.length) == next,
+            (None, None) => self.last.at.block.checked_add(1) == Some(next.at.block),
+            _ => false,
         };
-        match self.offset {
-            Some(offset) => {
-                let end = offset.saturating_add(self.length);
-                let _ = write!(text, " bytes {offset} to {end}");
+        of(self.last) == of(next) && follows && self.last.why == next.why
+    }
+
+    fn place(&self) -> String {
+        let Named { dataset, path, offset, .. } = self.first;
+        let Bookmark { object, level, block, .. } = self.first.at;
+        let mut text = match path {
+            Some(path) => printable::bytes(&[dataset.as_bytes(), b":", path].concat()),
+            None => format!("{}:<{object:#x}>", printable::word(dataset)),
+        };
+        let blocks = self.blocks;
+        let _ = match (offset, self.last.offset) {
+            (Some(offset), Some(last)) => {
+                let end = last.saturating_add(self.last.length);
+                write!(text, " bytes {offset} to {end}")
             }
-            None => {
-                let _ = write!(text, " level {level} block {block}");
+            _ if blocks > 1 => {
+                write!(text, " level {level} blocks {block} to {}", self.last.at.block)
             }
+            _ => write!(text, " level {level} block {block}"),
+        };
+        if blocks > 1 {
+            let _ = write!(text, " ({blocks} blocks)");
         }
         text
     }
@@ -347,8 +368,8 @@ fn as_text(
         return out;
     }
     let _ = writeln!(out, "errors: these can't be had:\n");
-    for one in named {
-        let _ = writeln!(out, "\t{}: {}", one.place(), one.why);
+    for run in Run::of(named) {
+        let _ = writeln!(out, "\t{}: {}", run.place(), run.first.why);
     }
     if is_cut {
         let _ =

@@ -227,7 +227,7 @@ pub fn sync(args: &SyncArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
         false => args.pools.clone(),
         true => {
             let pools = Pools::find(place)?;
-            pools.living().map(|found| found.name.clone()).collect()
+            pools.living().map(|found| found.guid.to_string()).collect()
         }
     };
     for name in names {

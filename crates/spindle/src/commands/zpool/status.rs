@@ -13,7 +13,7 @@ use self::held::HeldPool;
 use self::rows::{Form, Rows, count, head, troubles_json, vdev};
 use super::get::pool;
 use super::list::{auxiliary, class_name, spare_state, vdev_info};
-use super::opened::{All, Opened, no_pool};
+use super::opened::{All, Opened, by_name, no_pool};
 use super::reason::{self, Reason, troubles};
 use super::tree::{self, CLASSES, Naming};
 use crate::commands::clock;
@@ -72,7 +72,7 @@ pub fn run(args: &StatusArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let All { opened, lost, failed } = all;
     let clock = clock::local();
     let naming = Naming { paths: args.paths, guids: args.guids, missing_by_guid: true };
-    let (mut text, mut objects) = (String::new(), Map::new());
+    let (mut text, mut objects) = (String::new(), Vec::new());
     let mut shown = 0;
     for one in &opened {
         let reason = reason::of_open(one);
@@ -96,14 +96,13 @@ pub fn run(args: &StatusArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
             clock: &clock,
         };
         if args.json {
-            let view = &one.view;
-            let key = if args.by_guid { view.guid.to_string() } else { view.name.clone() };
-            objects.insert(key, Value::Object(as_json(one, reason, &form)));
+            objects.push((&*one.view.name, one.view.guid, as_json(one, reason, &form)));
         } else {
             if shown > 0 {
                 text.push('\n');
             }
-            as_text(&mut text, one, reason, &form);
+            let damaged = if args.verbose { one.damaged(&pools) } else { Vec::new() };
+            as_text(&mut text, one, reason, &damaged, &form);
         }
         shown += 1;
     }
@@ -123,8 +122,7 @@ pub fn run(args: &StatusArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
             clock: &clock,
         };
         if args.json {
-            let key = if args.by_guid { picture.guid.to_string() } else { picture.name.clone() };
-            objects.insert(key, Value::Object(one.as_json(&form)));
+            objects.push((&*picture.name, picture.guid, one.as_json(&form)));
         } else {
             if !text.is_empty() {
                 text.push('\n');
@@ -135,7 +133,7 @@ pub fn run(args: &StatusArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     }
     if args.json {
         let mut object = json::schema("zpool status");
-        object.insert("pools".to_owned(), Value::Object(objects));
+        object.insert("pools".to_owned(), Value::Object(by_name(objects, args.by_guid)));
         print_json(&json::line(object))?;
     } else {
         for found in &lost {
@@ -156,7 +154,7 @@ pub fn run(args: &StatusArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
 }
 
 // Writing to a string can't fail.
-fn as_text(out: &mut String, one: &Opened, reason: Reason, form: &Form<'_>) {
+fn as_text(out: &mut String, one: &Opened, reason: Reason, damaged: &[Vec<u8>], form: &Form<'_>) {
     let _ =
         write!(out, "  pool: {}\n state: {}\n", printable::word(&one.view.name), one.view.health);
     troubles(out, reason, &one.lost());
@@ -218,8 +216,8 @@ fn as_text(out: &mut String, one: &Opened, reason: Reason, form: &Form<'_>) {
         _ => {
             let head = "Permanent errors have been detected in the following files:";
             let _ = writeln!(out, "\nerrors: {head}\n");
-            for place in &one.damaged {
-                let _ = writeln!(out, "        {}", printable::word(place));
+            for place in damaged {
+                let _ = writeln!(out, "        {}", printable::bytes(place));
             }
         }
     }

@@ -6,7 +6,7 @@
 //! Source for the words: OpenZFS 2.3, `zpool_main.c` (`zpool_do_upgrade`).
 
 use super::features::{self, WRITTEN};
-use super::opened::{not_opened, say_missing};
+use super::opened::{not_opened, say_called_alike, say_missing};
 use crate::commands::held;
 use crate::output::{Failure, print, say};
 use crate::printable;
@@ -79,6 +79,7 @@ pub fn run(args: &UpgradeArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     }
     let pools = Pools::find(place)?;
     let (chosen, without) = pools.chosen(&args.pools)?;
+    say_called_alike(&pools, &args.pools);
     let mut failed = say_missing(&without, |name| format!("cannot open '{name}': no such pool"));
     let mut looked = Vec::new();
     for found in &chosen {

@@ -4,12 +4,13 @@ use crate::output::{Failure, say};
 use crate::printable;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 use stdx::ByteCount;
 
 /// Why a name is not copied that the target takes for another one of the same directory.
-pub(super) const ONE_NAME_THERE: &str = "the target takes its name for another one that was copied there (upper and lower case, or accents, are \
+const ONE_NAME_THERE: &str = "the target takes its name for another one that was copied there (upper and lower case, or accents, are \
      one to it): copy it to another place";
 /// Directories in directories that are copied: a descriptor each.
 pub(super) const DEPTH_MAX: usize = 400;
@@ -49,6 +50,22 @@ pub(super) enum Trouble {
     Told,
     /// The command ends.
     Stop(Stop),
+}
+
+/// Refuses a name that the target takes for another one of the same directory: what it leads to there was copied already (it is among what
+/// is `done`), and is not what the `first` name of the same file led to, as far as that `is_known`.
+pub(super) fn refuse_one_name<I: Ord>(
+    there: Option<I>,
+    first: Option<I>,
+    is_known: bool,
+    done: &BTreeSet<I>,
+) -> Result<(), Trouble> {
+    match there.filter(|there| is_known && done.contains(there)) {
+        Some(there) if first.as_ref() != Some(&there) => {
+            Err(Trouble::Failed(ONE_NAME_THERE.into()))
+        }
+        _ => Ok(()),
+    }
 }
 
 impl From<io::Error> for Trouble {

@@ -11,7 +11,7 @@ use super::copier::{Copier, content_bytes};
 use super::copy::{stem, told_apart};
 use super::lost;
 use super::place::{Mark, OwnNames, Place};
-use super::tally::{DEPTH_MAX, LINKS_MAX, ONE_NAME_THERE, Stop, Trouble};
+use super::tally::{DEPTH_MAX, LINKS_MAX, Stop, Trouble, refuse_one_name};
 use super::walk::{Below, Walk, join};
 use crate::printable;
 use ::host::directory::{self, Directory, Entry, EntryKind};
@@ -141,8 +141,19 @@ impl Copier {
             return Err(Trouble::Failed(text));
         }
         let source = walk.source;
-        let names = source.files.names(node).await;
-        let mut names = names.map_err(|error| Trouble::Failed(error.to_string()))?;
+        let mut names = match source.files.names_until(node).await {
+            (names, None) => names,
+            (names, Some(error)) if self.rules.skip_damaged && !error.needs_key() => {
+                self.names_left(walk, &path, node, (names, error)).await
+            }
+            (_, Some(error)) if error.needs_key() => {
+                return Err(Trouble::Failed(error.to_string()));
+            }
+            (_, Some(error)) => {
+                let mend = "--skip-damaged copies what lies in it";
+                return Err(Trouble::Failed(format!("{error}; {mend}")));
+            }
+        };
         names.sort_by(|a, b| a.name.cmp(&b.name));
         let above = std::mem::replace(&mut walk.taken, OwnNames::of(&names));
         let done_above = std::mem::take(&mut walk.done);
@@ -246,13 +257,9 @@ impl Copier {
         }
         // A further name of a file leads to what its first one was copied to.
         let first = walk.links.get(&node.number()).map(|(_, identity)| *identity);
-        let is_others = |there: &Entry| {
-            let is_known = node.attributes.links == 1 || walk.links.len() < LINKS_MAX;
-            walk.done.contains(&there.identity) && first != Some(there.identity) && is_known
-        };
-        if there.as_ref().is_some_and(is_others) {
-            return Err(Trouble::Failed(ONE_NAME_THERE.into()));
-        }
+        let is_known = node.attributes.links == 1 || walk.links.len() < LINKS_MAX;
+        let identity = there.as_ref().map(|there| there.identity);
+        refuse_one_name(identity, first, is_known, &walk.done)?;
         if node.is_directory() {
             let whole = walk.whole(path);
             if let Some(child) = walk.children.meet(&whole) {

@@ -5,6 +5,7 @@ use super::children::Children;
 use super::place::OwnNames;
 use ::host::directory::Directory;
 use ::zfs::zpl::Node;
+use ::zfs::zpl::by_parent::ByParent;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A name of a file that was copied, from the directory into which it was copied.
@@ -26,6 +27,8 @@ pub(super) struct Walk<'a> {
     pub(super) links: BTreeMap<u64, (Below, (u64, u64))>,
     /// Files with several names that were copied anew: their further names give way.
     pub(super) anew: BTreeSet<u64>,
+    /// Files by the directories that they lie in, where names were found to be lost.
+    pub(super) by_parent: Option<ByParent>,
     pub(super) children: &'a Children,
     /// Where the root of the source's dataset lies below that of the dataset that was named.
     pub(super) prefix: Vec<u8>,
@@ -41,7 +44,8 @@ impl<'a> Walk<'a> {
     ) -> Walk<'a> {
         let (begun, mark, taken) = (begun.clone(), None, OwnNames::default());
         let (links, anew, done) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
-        Walk { source, top, begun, mark, taken, done, links, anew, children, prefix }
+        let by_parent = None;
+        Walk { source, top, begun, mark, taken, done, links, anew, by_parent, children, prefix }
     }
 
     /// A path in the source's dataset, from the root of the dataset that was named.

@@ -5,7 +5,7 @@
 //! names of it, as long as the first is known ([`LINKS_MAX`]). What is there and the same is kept.
 
 use super::super::place::{MARK, MARK_BYTES_MAX, OwnNames};
-use super::super::tally::{DEPTH_MAX, LINKS_MAX, ONE_NAME_THERE, Stop, Trouble};
+use super::super::tally::{DEPTH_MAX, LINKS_MAX, Stop, Trouble, refuse_one_name};
 use super::entries::{Entries, kind_of, moment};
 use super::file::{Way, part_of};
 use super::place::Given;
@@ -290,15 +290,9 @@ impl Tree {
         }
         let there = entries.look(step.into, name).await?;
         // A further name of a file leads to what its first one was copied to.
-        let is_others = |there: Entry| {
-            let links = self.links.borrow();
-            let is_known = known.links == 1 || links.len() < LINKS_MAX;
-            let is_first = links.get(&known.identity) == Some(&there.node);
-            step.done.borrow().contains(&there.node) && !is_first && is_known
-        };
-        if there.is_some_and(is_others) {
-            return Err(Trouble::Failed(ONE_NAME_THERE.into()));
-        }
+        let first = self.links.borrow().get(&known.identity).copied();
+        let is_known = known.links == 1 || self.links.borrow().len() < LINKS_MAX;
+        refuse_one_name(there.map(|there| there.node), first, is_known, &step.done.borrow())?;
         if known.kind == EntryKind::Directory {
             self.check_child(&within)?;
             let from = step.from.enter(own)?;

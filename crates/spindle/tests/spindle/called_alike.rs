@@ -1,0 +1,99 @@
+//! Two pools of one name on the devices, as two machines' disks beside each other have them.
+//!
+//! What could break: what is of one of them is shown as the other's, or not at all; a command guesses which is meant.
+
+use crate::pools;
+use serde_json::Value;
+use std::path::Path;
+
+const DISK_BYTES: u64 = 128 << 20;
+
+/// Two pools `p1` and one `other`; and the GUIDs of the two, the least first, each with the dataset that only it has.
+fn three_pools() -> (tempfile::TempDir, Vec<(String, &'static str)>) {
+    let folder = pools::disks(&[], 0);
+    let mut alike = Vec::new();
+    for (pool, dataset, disk) in
+        [("p1", "p1/first", "a"), ("p1", "p1/second", "b"), ("other", "other/third", "c")]
+    {
+        let own = pools::disks(&[disk], DISK_BYTES);
+        let at = own.path();
+        pools::done(at, &["zpool", "create", pool, disk]);
+        pools::done(at, &["zfs", "create", dataset]);
+        let guid = pools::done(at, &["zpool", "list", "-H", "-o", "guid"]);
+        std::fs::copy(at.join(disk), folder.path().join(disk)).expect("it is copied");
+        if pool == "p1" {
+            alike.push((guid.trim().to_owned(), dataset));
+        }
+    }
+    alike.sort_by_key(|(guid, _)| guid.parse::<u64>().expect("a number"));
+    (folder, alike)
+}
+
+fn json(folder: &Path, arguments: &[&str]) -> Value {
+    serde_json::from_str(&pools::done(folder, arguments)).expect("it is JSON")
+}
+
+#[test]
+fn datasets_of_pools_that_are_called_alike_are_not_mixed() {
+    let (folder, alike) = three_pools();
+    let at = folder.path();
+    let [(one, of_one), (other, of_other)] = &alike[..] else { panic!("{alike:?}") };
+    let refusal =
+        format!("'p1': more than one matching pool: name it by its GUID, {one} or {other}");
+    for verb in [&["list", "-H", "-o", "name"][..], &["get", "-H", "-o", "name", "type"]] {
+        let verb = [&["zfs"], verb].concat();
+        let output = pools::run(at, &verb);
+        let (printed, said) =
+            (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert_eq!(printed, "other\nother/third\n", "{verb:?}");
+        assert_eq!(said.matches(&*refusal).count(), 1, "{said}");
+        pools::refused(at, &[&verb[..], &["p1"]].concat(), &refusal);
+        // By the GUID each is had, with what is its own.
+        for (guid, own) in &alike {
+            let names = pools::done(at, &[&verb[..], &["-r", guid]].concat());
+            assert_eq!(names, format!("p1\n{own}\n"), "{verb:?}");
+        }
+        let both = [&verb[..], &["-r", one, other]].concat();
+        pools::refused(at, &both, &format!("its pool is called 'p1', as pool {one} is"));
+    }
+    let of = |guid: &str, dataset: &str| format!("{guid}{}", &dataset[2..]);
+    pools::done(at, &["zfs", "list", &of(one, of_one)]);
+    pools::done(at, &["zfs", "list", &of(other, of_other)]);
+    pools::refused(at, &["zfs", "list", &of(one, of_other)], "dataset does not exist");
+}
+
+#[test]
+fn pools_that_are_called_alike_are_all_shown() {
+    let (folder, alike) = three_pools();
+    let at = folder.path();
+    let [(one, _), (other, _)] = &alike[..] else { panic!("{alike:?}") };
+    let note = format!("note: 2 pools are called 'p1': {one} and {other} by their GUIDs");
+    for (verb, mark, times) in [
+        (&["list", "-H", "-o", "name"][..], "p1\n", 2),
+        (&["get", "-H", "-o", "name", "size"], "p1\n", 2),
+        (&["status"], "  pool: p1\n", 2),
+        (&["history"], "History for 'p1':\n", 2),
+        (&["iostat"], "\np1 ", 2),
+    ] {
+        let verb = [&["zpool"], verb].concat();
+        let (printed, said) = pools::printed_and_said(at, &verb);
+        assert_eq!(printed.matches(mark).count(), times, "{verb:?}: {printed}");
+        assert_eq!(said.matches(&*note).count(), 1, "{verb:?}: {said}");
+        let (_, said) = pools::printed_and_said(at, &["zpool", "list", "other"]);
+        assert_eq!(said, "", "who names a pool is told of no others");
+    }
+    for verb in [&["list", "-j"][..], &["get", "-j", "size"], &["status", "-j"]] {
+        let shown = json(at, &[&["zpool"], verb].concat());
+        let pools = shown["pools"].as_object().expect("an object");
+        let mut keys: Vec<&str> = pools.keys().map(String::as_str).collect();
+        keys.sort_unstable();
+        let mut expected = vec![one.as_str(), other, "other"];
+        expected.sort_unstable();
+        assert_eq!(keys, expected, "{verb:?}");
+        assert_eq!(pools[one]["name"], "p1");
+        assert_eq!(pools[one]["pool_guid"], one.as_str());
+    }
+    // What is done to all is done to each.
+    pools::done(at, &["zpool", "sync"]);
+}

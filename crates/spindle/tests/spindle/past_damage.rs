@@ -1,0 +1,219 @@
+//! What is copied past damage: volumes with blocks that can't be read, dumped and served; directories whose names are lost.
+//!
+//! What could break: zeros that nobody is told of, or at a wrong place; a program that copies and ends at the first error; a file that is
+//! there and not copied, since the directory that knew its name is lost; a line for each block of a long stretch.
+
+use crate::pools::{add_disks, done, program, refused, run};
+use crate::serving::{self, Serving};
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::Command;
+
+const DISK_BYTES: u64 = 128 << 20;
+/// Bytes of a block of the volume.
+const BLOCK: usize = 16 << 10;
+/// Where data begins on a device of a pool.
+const DATA_START: u64 = 4 << 20;
+const BAD: [Range<usize>; 2] = [3..6, 40..41];
+
+/// A folder with a pool `w` on the disk `disks/a`.
+fn pool() -> tempfile::TempDir {
+    let folder = fixtures::scratch::folder();
+    let at = folder.path();
+    fs::create_dir(at.join("disks")).expect("a folder");
+    add_disks(&at.join("disks"), &["a"], DISK_BYTES);
+    done(at, &["zpool", "create", "w", "disks/a"]);
+    folder
+}
+
+fn disk(at: &Path) -> File {
+    File::options().read(true).write(true).open(at.join("disks/a")).expect("it opens")
+}
+
+/// Overwrites where these bytes begin on the disk.
+fn spoil(at: &Path, content: &[u8]) {
+    let image = fs::read(at.join("disks/a")).expect("read");
+    let found = image.chunks(512).position(|sector| sector == &content[..512]);
+    let place = found.expect("it is stored as it is") * 512;
+    disk(at).write_all_at(&[0x5a; 512], place as u64).expect("overwritten");
+}
+
+/// A pool with a volume `w/v` of which some blocks can't be read; and what can be read of it, with zeros for those.
+fn with_damaged_volume() -> (tempfile::TempDir, Vec<u8>) {
+    let folder = pool();
+    let at = folder.path();
+    let mut content = fixtures::noise(7, 1 << 20);
+    fs::write(at.join("content"), &content).expect("written");
+    done(at, &["zfs", "create", "-V", "1M", "-b", "16K", "w/v"]);
+    done(at, &["zfs", "load", "content", "w/v"]);
+    for block in BAD.into_iter().flatten() {
+        let bytes = block * BLOCK..(block + 1) * BLOCK;
+        spoil(at, &content[bytes.clone()]);
+        content[bytes].fill(0);
+    }
+    (folder, content)
+}
+
+fn said_by(at: &Path, arguments: &[&str]) -> String {
+    let output = run(at, arguments);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{arguments:?}: {said}");
+    format!("{}{said}", String::from_utf8_lossy(&output.stdout))
+}
+
+#[test]
+fn blocks_that_follow_one_another_are_told_in_one_line() {
+    let (folder, content) = with_damaged_volume();
+    let at = folder.path();
+    let said = said_by(at, &["zfs", "dump", "--skip-damaged", "w/v", "out"]);
+    assert!(fs::read(at.join("out")).expect("it is there") == content);
+    let lines: Vec<&str> = said.lines().filter(|line| line.contains("can't be read")).collect();
+    assert_eq!(lines.len(), 3, "{said}");
+    assert!(lines[0].contains("w/v: bytes 49152 to 98304 (3 blocks) can't be read"), "{said}");
+    assert!(lines[1].contains("w/v: bytes 655360 to 671744 can't be read: "), "{said}");
+    assert!(lines[2].contains("65536 bytes are zeros for what can't be read"), "{said}");
+    let said = said_by(at, &["zpool", "scrub", "--read-only", "w"]);
+    let lines: Vec<&str> = said.lines().filter(|line| line.starts_with('\t')).collect();
+    let of_volume = lines.iter().filter(|line| line.contains("w/v:<0x1>")).count();
+    assert_eq!(of_volume, 2, "{said}");
+    assert!(said.contains("w/v:<0x1> bytes 49152 to 98304 (3 blocks): "), "{said}");
+    assert!(said.contains("w/v:<0x1> bytes 655360 to 671744: "), "{said}");
+}
+
+fn there(program: &str) -> bool {
+    let is_there = Command::new(program).arg("--version").output().is_ok();
+    if !is_there {
+        println!("skipped: {program} is not installed");
+    }
+    is_there
+}
+
+#[test]
+fn a_damaged_volume_is_served_with_zeros_where_that_is_asked_for() {
+    let (folder, content) = with_damaged_volume();
+    let at = folder.path();
+    let serve = |more: &[&str]| {
+        let words = [&["serve", "--volume", "w/v", "--nbd", "unix:s"], more].concat();
+        let said = File::create(at.join("said")).expect("a file");
+        let mut command = program(at, &words);
+        command.stderr(said);
+        Serving::start(&mut command)
+    };
+    let why = "--readonly";
+    refused(at, &["serve", "--volume", "w/v", "--nbd", "unix:s", "--skip-damaged"], why);
+    fs::write(
+        at.join("configuration"),
+        "listen = [\"unix:s\"]\n[[export]]\nname = \"v\"\nvolume = \"w/v\"\nskip_damaged = true\n",
+    )
+    .expect("written");
+    refused(at, &["serve", "--config", "configuration"], "add readonly");
+
+    // Who did not ask for zeros gets an error.
+    let server = serve(&["--readonly"]);
+    if there("nbdcopy") {
+        let copied = Command::new("nbdcopy")
+            .args(["nbd+unix:///w/v?socket=s", "plain"])
+            .current_dir(at)
+            .output()
+            .expect("it starts");
+        assert!(!copied.status.success());
+    }
+    server.stop();
+
+    let server = serve(&["--readonly", "--skip-damaged"]);
+    let mut client = serving::connected(&at.join("s"), "w/v").expect("it is served");
+    assert!(serving::read(&mut client, 1 << 20) == content);
+    assert!(serving::read(&mut client, 1 << 20) == content, "once more");
+    if there("nbdcopy") {
+        let copied = Command::new("nbdcopy")
+            .args(["nbd+unix:///w/v?socket=s", "copied"])
+            .current_dir(at)
+            .output()
+            .expect("it starts");
+        let said = String::from_utf8_lossy(&copied.stderr);
+        assert!(copied.status.success(), "{said}");
+        assert!(fs::read(at.join("copied")).expect("it is there") == content);
+    }
+    drop(client);
+    server.stop();
+    let said = fs::read_to_string(at.join("said")).expect("text");
+    for (from, to) in [(49152, 98304), (655_360, 671_744)] {
+        let line = format!("w/v: bytes {from} to {to} can't be read (");
+        assert_eq!(said.matches(&line).count(), 1, "told once: {said}");
+    }
+    let all = "w/v: zeros stood for 65536 bytes that can't be read: bytes 49152 to 98304, 655360 to 671744\n";
+    assert!(said.ends_with(all), "{said}");
+}
+
+/// Overwrites both copies of the names of a directory of `w/d`.
+fn lose_names(at: &Path, directory: &str) {
+    let stat = done(at, &["zfs", "stat", &format!("w/d:{directory}")]);
+    let line = stat.lines().find(|line| line.contains("object")).expect("its number is told");
+    let mut words = line.split_whitespace().skip_while(|word| !word.starts_with("object"));
+    let number = words.nth(1).expect("a number").trim_end_matches(',');
+    let pointers = done(at, &["zpool", "debug", "bp", "w/d", number]);
+    let mut lost = 0;
+    for place in pointers.split(['<', '>', ' ']).filter(|word| word.starts_with("0:")) {
+        let offset = place.split(':').nth(1).expect("an offset");
+        let offset = u64::from_str_radix(offset, 16).expect("a number");
+        disk(at).write_all_at(&[0x5a; 512], DATA_START + offset).expect("overwritten");
+        lost += 1;
+    }
+    assert!(lost >= 2, "it has copies: {pointers}");
+}
+
+#[test]
+fn files_of_a_directory_whose_names_are_lost_are_copied_by_their_numbers() {
+    let folder = pool();
+    let at = folder.path();
+    let tree = at.join("tree/lost");
+    fs::create_dir_all(tree.join("below/deeper")).expect("made");
+    let mut contents = BTreeSet::new();
+    for n in 0..30 {
+        let content = fixtures::noise(n, 20_000 + n as usize);
+        let name =
+            format!("{:x}-{n}", content[0..12].iter().fold(0_u128, |a, b| a << 8 | u128::from(*b)));
+        fs::write(tree.join(name), &content).expect("written");
+        contents.insert(content);
+    }
+    fs::write(tree.join("below/deeper/kept"), b"its own name").expect("written");
+    fs::write(at.join("tree/beside"), b"beside").expect("written");
+    done(at, &["zfs", "create", "w/d"]);
+    done(at, &["zfs", "cp", "-r", "tree/", "w/d:"]);
+    let first = contents.iter().next().expect("there are some").clone();
+    lose_names(at, "/lost");
+
+    let said = said_by(at, &["zfs", "cp", "-r", "w/d:", "bare"]);
+    assert!(said.contains("w/d:/lost: ") && said.contains("--skip-damaged copies what"), "{said}");
+    let cp = ["zfs", "cp", "-r", "--skip-damaged", "w/d:", "out"];
+    let said = said_by(at, &cp);
+    assert!(said.contains("31 files in it have lost their names"), "{said}");
+    let out = at.join("out");
+    assert_eq!(fs::read(out.join("beside")).expect("it is there"), b"beside");
+    let (mut found, mut below) = (BTreeSet::new(), None);
+    for entry in fs::read_dir(out.join("lost")).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+        let number = name.strip_prefix('#').and_then(|number| number.parse::<u64>().ok());
+        assert!(number.is_some(), "{name}");
+        match path.is_dir() {
+            true => below = Some(path),
+            false => drop(found.insert(fs::read(&path).expect("read"))),
+        }
+    }
+    assert!(found == contents);
+    let below = below.expect("the directory in it");
+    assert_eq!(fs::read(below.join("deeper/kept")).expect("it is there"), b"its own name");
+    // Once more nothing is copied anew.
+    let again = said_by(at, &cp);
+    assert!(again.contains("0 files copied") && again.contains("32 were there already"), "{again}");
+
+    // What is damaged in it is told by its place, as far as that is known.
+    spoil(at, &first);
+    let said = said_by(at, &["zpool", "scrub", "--read-only", "w"]);
+    assert!(said.contains("\tw/d:/lost bytes 0 to "), "{said}");
+    assert!(said.contains("\tw/d:/lost/<0x"), "{said}");
+}
