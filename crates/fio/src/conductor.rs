@@ -86,6 +86,15 @@ pub async fn run(
     Ok(conductor.outcome())
 }
 
+/// Whether a plan could be carried out: what [`run`] would refuse before it makes anything.
+///
+/// # Errors
+/// Why not.
+pub async fn check(crew: Rc<dyn Crew>, plan: Arc<Plan>, setup: Setup) -> Result<(), FioError> {
+    let (tree, seeds) = (crew.place().tree, seeds(&plan, setup.seed));
+    layout::check(&tree, &plan, &seeds, setup.destructive, setup.rooms.as_deref()).await
+}
+
 /// A seed for each job: the same for each clone of each run, unless `randrepeat=0` asks for others.
 fn seeds(plan: &Plan, seed: u64) -> Vec<u64> {
     let of_job = |job: &Job| {
@@ -149,7 +158,7 @@ impl Conductor {
         let plan = Arc::clone(&self.plan);
         if let Some(rooms) = self.setup.rooms.clone() {
             let (tree, destructive) = (&self.place.tree, self.setup.destructive);
-            layout::check_room(tree, &plan, &self.seeds, destructive, &*rooms).await?;
+            layout::check(tree, &plan, &self.seeds, destructive, Some(&*rooms)).await?;
         }
         for (index, job) in plan.jobs.iter().enumerate() {
             if !job.spec.create_serialize || self.stop.load(Ordering::Relaxed) {

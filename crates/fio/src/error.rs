@@ -253,6 +253,26 @@ pub enum FioError {
         /// The device.
         file: String,
     },
+    /// A file would have to be made, or made anew, and that is forbidden.
+    #[error(
+        "job {job}: {file} is not there or too short, and allow_file_create=0 forbids to make it; make it before, or leave the option out"
+    )]
+    NoCreate {
+        /// The job.
+        job: String,
+        /// The file.
+        file: String,
+    },
+    /// A file would be trimmed, where there is no block device.
+    #[error(
+        "job {job}: {file} is a file, and trims go to block devices alone; name one with filename= (and say --destructive)"
+    )]
+    TrimOfFile {
+        /// The job.
+        job: String,
+        /// The file.
+        file: String,
+    },
     /// A block gave back other bytes than were written.
     #[error("job {job}: verify: {file} at byte {offset}, {len} B: {what}")]
     Verify {
@@ -315,6 +335,7 @@ pub enum FioError {
 impl FioError {
     /// The number that fio's output shows for it (`err=`): Linux's error numbers.
     pub fn number(&self) -> i32 {
+        const ENOENT: i32 = 2;
         const EIO: i32 = 5;
         const ENOSPC: i32 = 28;
         const EINVAL: i32 = 22;
@@ -330,10 +351,12 @@ impl FioError {
             FioError::NoSize { .. }
             | FioError::TooSmall { .. }
             | FioError::OffsetBeyond { .. }
+            | FioError::TrimOfFile { .. }
             | FioError::NotDestructive { .. } => EINVAL,
             FioError::Verify { .. } => EILSEQ,
             FioError::TooLate { .. } => ETIME,
             FioError::NoRoom { .. } => ENOSPC,
+            FioError::NoCreate { .. } => ENOENT,
             FioError::Nothing { .. } | FioError::TooSlow { .. } | FioError::Lost { .. } => EIO,
         }
     }
@@ -350,7 +373,7 @@ pub(super) fn tree_number(kind: rt::TreeErrorKind) -> i32 {
         Kind::NotDirectory => 20,
         Kind::IsDirectory => 21,
         Kind::NotEmpty => 39,
-        Kind::NoSpace => 28,
+        Kind::NoSpace | Kind::NoInodes => 28,
         Kind::ReadOnly => 30,
         Kind::Denied => 13,
         Kind::TooManyOpen => 24,

@@ -392,6 +392,13 @@ impl Flow {
         }
     }
 
+    /// Bytes and I/Os a second, by the time as it was measured: in fio's whole milliseconds short runs are alike that are not.
+    /// None where no time went by.
+    pub(super) fn measured_rates(&self) -> Option<(f64, f64)> {
+        let seconds = self.runtime.as_secs_f64();
+        (seconds > 0.0).then(|| (self.bytes as f64 / seconds, self.ios as f64 / seconds))
+    }
+
     fn merge(&mut self, other: &Flow) {
         self.bytes += other.bytes;
         self.ios += other.ios;

@@ -139,6 +139,9 @@ pub(super) async fn measure(
             let source = TreeError { op: rt::TreeOp::Open, path, kind };
             return Err(FioError::Tree { job: job.name.clone(), source });
         }
+        if spec.mode.trim && kind == FileKind::File && spec.engine != Engine::Null {
+            return Err(FioError::TrimOfFile { job: job.name.clone(), file: shown(job, &path) });
+        }
         spans.push(Span { path, kind, there, real, offset: 0, len: 0, extend: false });
     }
     let free = match spec.fill_device {

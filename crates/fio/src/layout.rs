@@ -5,8 +5,8 @@
 //! its files is fio's.
 //!
 //! What was there before is not lost by a layout that fails, where fio would lose it: what takes a file's place is made
-//! beside it and takes its name when it is whole, and a file that is only made longer is cut back. [`check_room`] asks
-//! for the room of all jobs together before the first byte is written. What a failed layout made is removed by
+//! beside it and takes its name when it is whole, and a file that is only made longer is cut back. [`check`] asks
+//! for the room of all jobs together, and for what is forbidden, before the first byte is written. What a failed layout made is removed by
 //! [`Made::undo`].
 
 use super::data::Filler;
@@ -45,7 +45,7 @@ struct Taken {
 }
 
 /// Refuses files that don't fit, all jobs' together, before any is made. `seeds` are the jobs'.
-pub(super) async fn check_room(
+async fn check_room(
     tree: &TreeRef,
     plan: &Plan,
     seeds: &[u64],
@@ -104,6 +104,49 @@ pub(super) async fn check_room(
     })
 }
 
+/// Whether a run can begin: what its layout would refuse, before it makes anything. `seeds` are the jobs'.
+pub(super) async fn check(
+    tree: &TreeRef,
+    plan: &Plan,
+    seeds: &[u64],
+    destructive: bool,
+    rooms: Option<&dyn Rooms>,
+) -> Result<(), FioError> {
+    if let Some(rooms) = rooms {
+        check_room(tree, plan, seeds, destructive, rooms).await?;
+    }
+    let mut coming: BTreeSet<PathBuf> = BTreeSet::new();
+    for (job, seed) in plan.jobs.iter().zip(seeds) {
+        if !job.spec.create_serialize {
+            continue;
+        }
+        let mut prng = Prng::for_part(*seed, "file sizes");
+        let found = files::measure(tree, job, destructive, &mut prng).await;
+        // What is not there is no hindrance where another's layout makes it before.
+        if files::paths(job).iter().any(|path| coming.contains(path)) {
+            continue;
+        }
+        let files = found?;
+        check_allowed(job, &files)?;
+        let made = files.spans.into_iter().filter(|span| span.extend);
+        coming.extend(made.map(|span| span.path));
+    }
+    Ok(())
+}
+
+/// Refuses to make files, or to make them anew, where the job forbids it.
+fn check_allowed(job: &Job, files: &Files) -> Result<(), FioError> {
+    let spec = &job.spec;
+    let is_made = |span: &&Span| span.extend && (!span.there || is_anew(spec));
+    let forbids = !spec.allow_create && spec.engine != Engine::Null;
+    match files.spans.iter().find(is_made).filter(|_| forbids) {
+        Some(span) => {
+            Err(FioError::NoCreate { job: job.name.clone(), file: files::shown(job, &span.path) })
+        }
+        None => Ok(()),
+    }
+}
+
 /// Whose files they are, in words.
 fn whose(jobs: &[String]) -> String {
     match jobs {
@@ -155,6 +198,7 @@ pub(super) async fn lay_out(
     if job.spec.engine == Engine::Null {
         return Ok(());
     }
+    check_allowed(job, files)?;
     for span in &mut files.spans {
         if span.kind == FileKind::File {
             make_directories(tree, &span.path, made)
@@ -229,7 +273,7 @@ async fn extend(
     let before = ByteCount(span.real);
     span.real = span.offset + span.len;
     if !span.there {
-        let how = OpenHow { write: true, create: spec.allow_create, ..OpenHow::default() };
+        let how = OpenHow { write: true, create: true, ..OpenHow::default() };
         let file = tree.open(&span.path, how).await.map_err(failed)?;
         made.files.insert(span.path.clone());
         span.there = true;
@@ -257,6 +301,19 @@ async fn extend(
     placed
 }
 
+impl Plan {
+    /// Where files are made that take the place of others when they are whole, by their paths in the tree.
+    pub fn beside(&self) -> BTreeSet<PathBuf> {
+        let of_job = |job| files::paths(job).into_iter().map(move |path| beside(job, &path, 0));
+        self.jobs.iter().flat_map(of_job).collect()
+    }
+}
+
+/// The name of a file beside another, which takes its place.
+fn beside(job: &Job, path: &Path, number: u64) -> PathBuf {
+    path.with_file_name(format!(".layout-{}-{number}", job.number))
+}
+
 /// A new file in the directory of another, whose name nothing has.
 async fn open_beside(
     tree: &TreeRef,
@@ -266,7 +323,7 @@ async fn open_beside(
     let how = OpenHow { write: true, create: true, exclusive: true, ..OpenHow::default() };
     let mut number = 0_u64;
     loop {
-        let beside = path.with_file_name(format!(".layout-{}-{number}", job.number));
+        let beside = beside(job, path, number);
         match tree.open(&beside, how).await {
             Ok(file) => return Ok((beside, file)),
             Err(error) if error.kind == TreeErrorKind::Exists => number += 1,

@@ -53,7 +53,7 @@ mod value;
 mod verify;
 mod worker;
 
-pub use conductor::{Setup, run};
+pub use conductor::{Setup, check, run};
 pub use error::{FioError, JobError, Place};
 pub use figures::Direction;
 pub use ini::Sources;

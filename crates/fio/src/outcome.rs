@@ -5,7 +5,7 @@ use super::error::FioError;
 use super::figures::{Direction, Each, Figures, Flow, Summary};
 use super::plan::{Job, Plan};
 use std::sync::Arc;
-use workload::outcome::{self, Outcome};
+use workload::outcome::{self, Measured, Outcome};
 
 /// What fio's forms say of the run besides.
 pub struct Stamp {
@@ -108,6 +108,18 @@ impl FioOutcome {
         groups
     }
 
+    /// Of how much the figures of a row are at the least.
+    fn measured(&self) -> Option<Measured> {
+        let of_row = |row: &Row| {
+            let flows = row.figures.flows.iter().filter(|flow| flow.ios > 0);
+            let time = flows.map(|flow| flow.runtime).max()?;
+            Some(Measured { time, ios: row.figures.total_ios() })
+        };
+        let rows: Vec<Measured> = self.rows.iter().filter_map(of_row).collect();
+        let time = rows.iter().map(|row| row.time).min()?;
+        Some(Measured { time, ios: rows.iter().map(|row| row.ios).min()? })
+    }
+
     /// Figures for a study. With one row they have bare names (`read_iops`); with several each is named
     /// after its job as well (`JOB_read_iops`). `iops` and `throughput_mb_s` are of all rows: sums
     /// within a group, means over groups that follow one another.
@@ -125,18 +137,19 @@ impl FioOutcome {
                 if flow.ios == 0 {
                     continue;
                 }
-                let mb_s = flow.bytes_per_s() as f64 / 1e6;
+                let (bytes_per_s, ios_per_s) = flow.measured_rates().unwrap_or_default();
+                let mb_s = bytes_per_s / 1e6;
                 let mut put = |name: &str, value: f64| {
                     told.metrics.insert(format!("{prefix}{direction}_{name}"), value);
                 };
-                put("iops", flow.ios_per_s());
+                put("iops", ios_per_s);
                 put("throughput_mb_s", mb_s);
                 let lat = if flow.lat.samples.count > 0 { &flow.lat } else { &flow.clat };
                 if lat.samples.count > 0 {
                     put("latency_us_mean", lat.samples.summary().mean / 1e3);
                 }
                 let sum = groups.entry(row.job.group).or_default();
-                sum.0 += flow.ios_per_s();
+                sum.0 += ios_per_s;
                 sum.1 += mb_s;
                 for (value, count) in flow.clat.bins.iter().flat_map(|bins| bins.filled()) {
                     let value = value.clamp(1, outcome::LATENCY_NS_MAX);
@@ -151,6 +164,7 @@ impl FioOutcome {
             told.metrics.insert("iops".into(), sum(|sum| sum.0) / count);
             told.metrics.insert("throughput_mb_s".into(), sum(|sum| sum.1) / count);
         }
+        told.measured = self.measured();
         told.latency = seen_latency.then_some(latencies);
         told.warnings = self.errors.iter().map(ToString::to_string).collect();
         told

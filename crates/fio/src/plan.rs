@@ -2,7 +2,7 @@
 //!
 //! Rules, as fio has them (init.c):
 //!
-//! 1. A job begins with what `[global]` says above it. `numjobs` clones follow their job; a clone
+//! 1. A job begins with what `[global]` says above it, read with the job's own `kb_base=`. `numjobs` clones follow their job; a clone
 //!    neither waits at a stonewall nor begins a group.
 //! 2. `stonewall` and `new_group` begin a new group. With `group_reporting` the jobs of a group that
 //!    follow one another are told as one row.
@@ -10,7 +10,7 @@
 //!    in the same way (a random map where `blockalign` or a distribution makes it useless, and so on).
 
 use super::error::JobError;
-use super::ini::{self, Section, Sources};
+use super::ini::{self, Section, Sources, Written};
 use super::line::CommandLine;
 use super::names;
 use super::settings;
@@ -95,7 +95,7 @@ pub fn read_line(
     }
     let mut builder = Builder {
         machine,
-        defaults: Spec::default(),
+        defaults: Defaults::default(),
         globals: Vec::new(),
         asked: BTreeMap::new(),
         jobs: Vec::new(),
@@ -106,12 +106,13 @@ pub fn read_line(
         name_engines(sections, machine)?;
         // Of files but the first each begins anew, as in fio.
         if at > 1 {
-            builder.defaults = Spec::default();
+            builder.defaults = Defaults::default();
             builder.asked.clear();
         }
         for section in sections {
             if section.is_global() {
-                apply_all(&mut builder.defaults, section, machine)?;
+                builder.defaults.spec = builder.defaults.with(section, machine)?;
+                builder.defaults.sections.push(section);
                 builder.globals.extend(written(section));
                 builder.asked = asked_with(&builder.asked, section);
             } else if only.is_empty() || only.contains(&section.name) {
@@ -152,22 +153,54 @@ fn asked_with(defaults: &BTreeMap<String, String>, section: &Section) -> BTreeMa
     asked
 }
 
-fn apply_all(spec: &mut Spec, section: &Section, machine: &Machine) -> Result<(), JobError> {
-    // Two options decide how others are read and which others there are; they come first.
-    const FIRST: [&str; 2] = ["kb_base", "ioengine"];
-    let is_first = |name: &str| FIRST.contains(&names::canonical(name).as_str());
-    let (first, rest): (Vec<_>, Vec<_>) =
-        section.options.iter().partition(|option| is_first(&option.name));
-    for option in first.into_iter().chain(rest) {
-        let reading = Reading { kb_base: spec.kept.kb_base, machine };
-        settings::apply(spec, option, reading)?;
+/// Applies the options of a section; the base of sizes is that of the job.
+fn apply_all(spec: &mut Spec, section: &Section, reading: Reading) -> Result<(), JobError> {
+    section.options.iter().try_for_each(|option| settings::apply(spec, option, reading))
+}
+
+/// What all jobs begin with.
+#[derive(Default)]
+struct Defaults<'a> {
+    /// The sections that say it.
+    sections: Vec<&'a Section>,
+    /// What they say, read with their own base of sizes.
+    spec: Spec,
+}
+
+impl Defaults<'_> {
+    /// The same with what a section says over it. The section's base of sizes holds for all of it.
+    fn with(&self, section: &Section, machine: &Machine) -> Result<Spec, JobError> {
+        let kb_base = kb_base(section, self.spec.kept.kb_base, machine)?;
+        let reading = Reading { kb_base, machine };
+        let mut spec = match kb_base == self.spec.kept.kb_base {
+            true => self.spec.clone(),
+            false => {
+                let mut spec = Spec::default();
+                for section in &self.sections {
+                    apply_all(&mut spec, section, reading)?;
+                }
+                spec
+            }
+        };
+        apply_all(&mut spec, section, reading)?;
+        Ok(spec)
     }
-    Ok(())
+}
+
+/// The base of sizes that a section names, wherever it stands in it; else that before it.
+fn kb_base(section: &Section, before: u64, machine: &Machine) -> Result<u64, JobError> {
+    let mut spec = Spec::default();
+    spec.kept.kb_base = before;
+    let named = |option: &&Written| names::canonical(&option.name) == "kb_base";
+    for option in section.options.iter().filter(named) {
+        settings::apply(&mut spec, option, Reading { kb_base: before, machine })?;
+    }
+    Ok(spec.kept.kb_base)
 }
 
 struct Builder<'a> {
     machine: &'a Machine,
-    defaults: Spec,
+    defaults: Defaults<'a>,
     globals: Vec<(String, String)>,
     asked: BTreeMap<String, String>,
     jobs: Vec<Job>,
@@ -177,8 +210,7 @@ struct Builder<'a> {
 
 impl Builder<'_> {
     fn job(&mut self, section: &Section) -> Result<(), JobError> {
-        let mut spec = self.defaults.clone();
-        apply_all(&mut spec, section, self.machine)?;
+        let mut spec = self.defaults.with(section, self.machine)?;
         // In a job file the section names the job, whatever name= says; so it is in fio.
         let name = section.name.clone();
         let conflict =

@@ -33,6 +33,7 @@ use crate::identity::Identity;
 use crate::lock;
 use crate::operation::{OpenFile, Operation};
 use crate::patience::while_held;
+use crate::room::Room;
 use crate::runtime::Host;
 use crate::sys::{self, Errno};
 use rt::filter::Overlay;
@@ -291,7 +292,7 @@ impl FileDevice {
             })?;
         // Asked first, because a file system may take all that is left before it finds that it is not
         // enough, and be full for everybody meanwhile.
-        let fits = sys::free_bytes(file.as_fd()).is_none_or(|free| free >= size.bytes());
+        let fits = Room::of_file(file.as_fd()).is_none_or(|room| room.free >= size);
         let taken = match fits {
             true => sys::fallocate(file.as_fd(), 0, 0, size.bytes().max(1)),
             false => Err(Errno(libc::ENOSPC)),

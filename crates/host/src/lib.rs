@@ -14,6 +14,7 @@
 //! * [`probe`]: what lies on a device already, so that nothing is overwritten by mistake.
 //! * [`expendable`]: whether that may be overwritten.
 //! * [`identity`]: whether two paths lead to the same storage.
+//! * [`room`](mod@room): what a file system has left: bytes, and files.
 //! * [`clock`]: monotonic time, the calendar, and processor time.
 //!
 //! Inside: `alignment` is what direct I/O asks for; `operation` is one request and how far it is, the same for both reactors; `answer` tells
@@ -49,6 +50,7 @@ pub mod probe;
 mod processors;
 mod readiness;
 pub mod reading;
+pub mod room;
 pub mod runtime;
 pub mod socket;
 mod standing;
@@ -64,6 +66,7 @@ pub use file::{FileDevice, FileOptions, OpenError, mend_of_denied};
 pub use fuse::{FuseMount, MountDirectory, MountError, Use};
 pub use identity::Identity;
 pub use probe::{Content, ProbeError};
+pub use room::Room;
 pub use runtime::{Host, HostRuntime, ReactorKind};
 pub use socket::{Address, AddressError, Connected, ListenError, SocketListener, SocketStream};
 pub use standing::{standing_in, using};

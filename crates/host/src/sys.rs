@@ -245,23 +245,13 @@ pub(crate) fn is_in_memory(file: BorrowedFd<'_>) -> bool {
     kind == libc::TMPFS_MAGIC as u64 || kind == RAMFS_MAGIC
 }
 
-/// Bytes that the file's file system has left for us. `None` where it does not say.
-pub(crate) fn free_bytes(file: BorrowedFd<'_>) -> Option<u64> {
-    space(file).map(|(_, free)| free)
-}
-
-/// Bytes of the file's file system: in all, and left for us. `None` where it does not say.
-pub(crate) fn space(file: BorrowedFd<'_>) -> Option<(u64, u64)> {
+/// What the file's file system says of its size, and of what is left of it.
+pub(crate) fn statvfs(file: BorrowedFd<'_>) -> Result<libc::statvfs, Errno> {
     let mut found = MaybeUninit::<libc::statvfs>::zeroed();
     // SAFETY: the result goes to memory that is large enough and lives through the call.
-    if unsafe { libc::fstatvfs(file.as_raw_fd(), found.as_mut_ptr()) } != 0 {
-        return None;
-    }
+    count(unsafe { libc::fstatvfs(file.as_raw_fd(), found.as_mut_ptr()) } as isize)?;
     // SAFETY: all fields are integers, for which zeros are valid, and the kernel filled in the rest.
-    let found = unsafe { found.assume_init() };
-    // A file system that counts no blocks (ramfs) does not know.
-    let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
-    (found.f_blocks > 0).then(|| (bytes(found.f_blocks), bytes(found.f_bavail)))
+    Ok(unsafe { found.assume_init() })
 }
 
 /// The sizes of a block device's logical and physical block, in bytes.

@@ -15,6 +15,7 @@ use crate::answer::What;
 use crate::bell;
 use crate::file::NO_MEMORY;
 use crate::operation::{OpenFile, Operation, kind_of};
+use crate::room::Room;
 use crate::runtime::{Host, ReactorKind};
 use crate::sys::{self, Errno};
 use rt::file_tree::check_plain;
@@ -113,11 +114,12 @@ impl HostTree {
         let below = self.below(path);
         if self.host.kind() == ReactorKind::Blocking {
             // The path for an error is made only where there is one.
-            let done = job(&below).map_err(|error| error_of(op, self.root.join(path), &error));
+            let done = job(&below);
+            let done = done.map_err(|error| name_error(op, self.root.join(path), &below, &error));
             return Box::pin(std::future::ready(done));
         }
         let full = self.root.join(path);
-        self.host.call(move || job(&below).map_err(|error| error_of(op, full, &error)))
+        self.host.call(move || job(&below).map_err(|error| name_error(op, full, &below, &error)))
     }
 }
 
@@ -199,9 +201,9 @@ impl FileTree for HostTree {
 
     fn space(&self) -> TreeFuture<Space> {
         self.call(TreeOp::Space, Path::new(""), |full| {
-            let (total, free) = sys::space(fs::File::open(full)?.as_fd())
+            let Room { total, free, .. } = Room::of_file(fs::File::open(full)?.as_fd())
                 .ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))?;
-            Ok(Space { total: ByteCount(total), free: ByteCount(free) })
+            Ok(Space { total, free })
         })
     }
 }
@@ -419,6 +421,19 @@ fn kind_of_file(kind: fs::FileType) -> FileKind {
     } else {
         FileKind::Other
     }
+}
+
+/// Of a call on a name, which is `below` for calls: where no name can be made, whether that is for lack of space or of inodes.
+fn name_error(op: TreeOp, path: PathBuf, below: &Path, error: &io::Error) -> TreeError {
+    let makes = matches!(op, TreeOp::Create | TreeOp::CreateDirectory);
+    if makes && error.raw_os_error() == Some(libc::ENOSPC) {
+        let parent = below.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let room = Room::of(parent.unwrap_or(Path::new(".")));
+        if room.is_some_and(|room| room.takes_no_file()) {
+            return TreeError { op, path, kind: TreeErrorKind::NoInodes };
+        }
+    }
+    error_of(op, path, error)
 }
 
 fn error_of(op: TreeOp, path: PathBuf, error: &io::Error) -> TreeError {

@@ -10,7 +10,7 @@
 //!
 //! * both runs were at the limit of the same link or processor: that was measured, twice;
 //! * either was answered from a cache;
-//! * jobs of fio were asked for other work (`rw`, `bs`, ...);
+//! * jobs of fio were asked for other work (`rw`, `bs`, ...): then there is none of what does not differ either;
 //! * the metric explains and is not won by (how many cores were busy);
 //! * two real runs lie so far apart in time that drift alone may make as much. How much that is, is taken from
 //!   the runs themselves: the range of a cell's repeats, for as long as its run took, grows with the root of the time
@@ -19,12 +19,14 @@
 //! Where what a study ranks changes places between the runs, that is said, too (`order`).
 //!
 //! Where cells of one name ran with other parameters, or on another layout of the same name, a verdict is of these:
-//! it names them in the same sentence.
+//! it names them in the same sentence. That no difference was shown between such cells does not say that they are alike, and is no
+//! verdict.
 //!
 //! What a reader must know stands before the answer, and each cell's main metric before the others.
 
 mod apart;
 mod order;
+mod text;
 mod wrapped;
 
 use crate::metrics::{self, Better, UNSURE_RATIO, percent};
@@ -34,8 +36,6 @@ use crate::study::ToolKind;
 use apart::Apart;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
-use wrapped::wrapped;
 
 /// Why two results can't be compared.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -51,12 +51,18 @@ pub enum CompareError {
         b: &'static str,
     },
     /// They have no cell in common.
-    #[error("A ('{a}') and B ('{b}') have no cell in common; compare two runs of one study")]
+    #[error(
+        "A ('{a}': {in_a}) and B ('{b}': {in_b}) have no cell in common; compare two runs of one study"
+    )]
     NothingShared {
         /// A's study.
         a: String,
+        /// Its cells, in words.
+        in_a: String,
         /// B's study.
         b: String,
+        /// Its cells, in words.
+        in_b: String,
     },
 }
 
@@ -72,7 +78,7 @@ pub enum Difference {
     None,
     /// Each repeat of B lies on the same side of all of A's, and they are too few for the test to tell.
     Unsure,
-    /// They differ, and that says nothing of the better: see [`Comparison::reason`].
+    /// Nothing is said of the better, whether they differ or not: see [`Comparison::reason`].
     Undecided,
     /// One repeat does not tell.
     Unknown,
@@ -101,10 +107,13 @@ pub struct Comparison {
     pub difference: Difference,
     /// Whether it is the cell's main metric.
     pub main: bool,
-    /// Why there is no verdict, where they differ and there is none.
+    /// Why there is no verdict, where there is none.
     pub reason: Option<String>,
     /// In what the two cells differ beside their figures: `streams.streams`, `layout raid5-8`.
     pub parameters: Vec<String>,
+    /// Whether nothing is to be said of them, because they did not run alike.
+    #[serde(skip)]
+    unlike: bool,
 }
 
 /// Two runs side by side.
@@ -154,14 +163,24 @@ pub fn compare(a: &Results, b: &Results) -> Result<RunComparison, CompareError> 
                 let mut one = hold(cell, name, &cell.metrics[name], theirs, confidence);
                 one.main = name.as_str() == main;
                 one.parameters = parameters.iter().map(|one| one.name.clone()).collect();
-                one.reason = unlike_jobs(a, &one.parameters)
-                    .or_else(|| undecided(a, b, (cell, other), &one));
+                one.reason = match unlike_jobs(a, &parameters) {
+                    Some(unlike) => {
+                        one.unlike = true;
+                        Some(unlike)
+                    }
+                    None => undecided(a, b, (cell, other), &one),
+                };
                 comparisons.push(one);
             }
         }
     }
     if comparisons.is_empty() {
-        return Err(CompareError::NothingShared { a: a.study.clone(), b: b.study.clone() });
+        return Err(CompareError::NothingShared {
+            a: a.study.clone(),
+            in_a: cells_in_words(a),
+            b: b.study.clone(),
+            in_b: cells_in_words(b),
+        });
     }
     notes.extend(general_notes(a, b));
     correct(&mut comparisons, confidence);
@@ -248,6 +267,7 @@ fn hold(cell: &Cell, name: &str, a: &Metric, b: &Metric, confidence: f64) -> Com
         main: false,
         reason: None,
         parameters: Vec::new(),
+        unlike: false,
     }
 }
 
@@ -263,10 +283,41 @@ const LIMITS: [(&str, &str); 2] = [
 /// Those of a cache that answered.
 const CACHES: [&str; 2] = ["cached", "cached-writes"];
 
+/// What of two cells a sentence names that differs.
+const DIFFERING_NAMED_MAX: usize = 3;
+/// The cells that are named of a run that shares none with another.
+const CELLS_NAMED_MAX: usize = 4;
+
 /// Two loads of fio that were asked for other work: then what differs is the work.
-fn unlike_jobs(a: &Results, parameters: &[String]) -> Option<String> {
+fn unlike_jobs(a: &Results, parameters: &[Differing]) -> Option<String> {
     let unlike = a.run.is_of_tool() && a.study == ToolKind::Fio.word() && !parameters.is_empty();
-    unlike.then(|| "the jobs were not asked for the same work".to_owned())
+    let notes = parameters.iter().map(|one| one.note.clone());
+    unlike.then(|| {
+        format!(
+            "the jobs were not asked for the same work ({})",
+            first_of(notes.collect(), DIFFERING_NAMED_MAX, "; ")
+        )
+    })
+}
+
+/// The first of some texts, and how many more there are.
+fn first_of(mut texts: Vec<String>, max: usize, between: &str) -> String {
+    let more = texts.len().saturating_sub(max);
+    texts.truncate(max);
+    match more {
+        0 => texts.join(between),
+        more => format!("{}{between}and {more} more", texts.join(between)),
+    }
+}
+
+/// The cells of a run that have figures.
+fn cells_in_words(results: &Results) -> String {
+    let measured = results.cells.iter().filter(|cell| !cell.metrics.is_empty());
+    let named: Vec<String> = measured.map(|cell| cell.id.clone()).collect();
+    match named.is_empty() {
+        true => "no cell with figures".to_owned(),
+        false => first_of(named, CELLS_NAMED_MAX, ", "),
+    }
 }
 
 /// Why a difference of this metric in this cell is no verdict.
@@ -338,6 +389,18 @@ fn correct(comparisons: &mut [Comparison], confidence: f64) {
             };
         }
     }
+    for one in comparisons {
+        one.unlike |= one.difference == Difference::None && !one.parameters.is_empty();
+        if one.unlike {
+            one.difference = Difference::Undecided;
+            one.reason.get_or_insert_with(|| {
+                format!(
+                    "none shows between runs that were not alike: {}",
+                    one.parameters.join(", ")
+                )
+            });
+        }
+    }
 }
 
 /// ` (2 of them did not run alike: streams.streams)`, where these did not.
@@ -382,11 +445,7 @@ fn sentence(judged: &[&Comparison], confidence: f64, again: &str) -> String {
     match of(Difference::None).len() {
         0 => {}
         same if same == total => {
-            let but = otherwise(judged.iter().copied());
-            return format!(
-                "No difference at {} in any of {total} {cells}{but}.",
-                percent(confidence)
-            );
+            return format!("No difference at {} in any of {total} {cells}.", percent(confidence));
         }
         same => parts.push(format!("no difference at {} in {same}", percent(confidence))),
     }
@@ -398,18 +457,19 @@ fn sentence(judged: &[&Comparison], confidence: f64, again: &str) -> String {
             by(&unsure)
         ));
     }
-    let mut reasons: Vec<(&str, usize)> = Vec::new();
+    let mut reasons: Vec<(&str, bool, usize)> = Vec::new();
     for one in judged.iter().filter(|one| one.difference == Difference::Undecided) {
         let reason = one.reason.as_deref().unwrap_or_default();
         // Of drift each cell has a number of its own; the first stands for all.
         let alike = |known: &str| known.split(' ').take(3).eq(reason.split(' ').take(3));
-        match reasons.iter_mut().find(|(known, _)| alike(known)) {
-            Some((_, count)) => *count += 1,
-            None => reasons.push((reason, 1)),
+        match reasons.iter_mut().find(|(known, ..)| alike(known)) {
+            Some((.., count)) => *count += 1,
+            None => reasons.push((reason, one.unlike, 1)),
         }
     }
-    for (reason, n) in reasons {
-        parts.push(format!("they differ and there is no verdict in {n}: {reason}"));
+    for (reason, unlike, n) in reasons {
+        let differ = if unlike { "" } else { "they differ and " };
+        parts.push(format!("{differ}there is no verdict in {n}: {reason}"));
     }
     match of(Difference::Unknown).len() {
         0 => {}
@@ -476,97 +536,4 @@ fn general_notes(a: &Results, b: &Results) -> Vec<String> {
         );
     }
     notes
-}
-
-impl RunComparison {
-    /// For people: what they must know first, the answer, and a table of what differs, no wider than so many columns. Each
-    /// cell's main metric, or `all`. (Every figure is in the JSON.)
-    pub fn text(&self, width: usize, all: bool) -> String {
-        let mut lines: Vec<String> = Vec::new();
-        if !self.notes.is_empty() {
-            lines.push("Before you believe it:".to_owned());
-            for note in &self.notes {
-                lines.extend(wrapped(&format!("  ! {note}"), width, "    "));
-            }
-            lines.push(String::new());
-        }
-        lines.extend(wrapped(&self.verdict, width, ""));
-        let shown: Vec<&Comparison> = self
-            .comparisons
-            .iter()
-            .filter(|one| all || one.main && one.difference != Difference::None)
-            .collect();
-        if !shown.is_empty() {
-            lines.push(table(&shown, width, all));
-        }
-        if !all {
-            let more = self.comparisons.iter().filter(|one| !one.main);
-            let differ = more.filter(|one| {
-                matches!(
-                    one.difference,
-                    Difference::Better | Difference::Worse | Difference::Undecided
-                )
-            });
-            match differ.count() {
-                0 => {}
-                1 => lines.push("One other metric differs: --all shows it.".to_owned()),
-                n => lines.push(format!("{n} other metrics differ: --all shows them.")),
-            }
-        }
-        for (run, cells) in [("A", &self.only_a), ("B", &self.only_b)] {
-            if !cells.is_empty() {
-                lines.extend(wrapped(&format!("only in {run}: {}", cells.join(", ")), width, "  "));
-            }
-        }
-        lines.join("\n") + "\n"
-    }
-}
-
-fn table(shown: &[&Comparison], width: usize, all: bool) -> String {
-    let mut table = comfy_table::Table::new();
-    table.load_style(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
-    table.set_content_arrangement(comfy_table::ContentArrangement::Dynamic);
-    table.set_width(u16::try_from(width).unwrap_or(u16::MAX));
-    let mut header = vec!["cell", "A", "B", "change", ""];
-    if all {
-        header.insert(1, "metric");
-        header.insert(5, "p");
-    }
-    table.set_header(header);
-    for one in shown {
-        let change = match (one.change_percent_low, one.change_percent_high) {
-            (Some(low), Some(high)) => {
-                format!("{:+.1} % ({low:+.1} to {high:+.1})", one.change_percent)
-            }
-            _ => format!("{:+.1} %", one.change_percent),
-        };
-        let p = match one.p {
-            None => "–".to_owned(),
-            Some(p) if p < 0.001 => "< 0.001".to_owned(),
-            Some(p) => format!("{p:.3}"),
-        };
-        let word = match one.difference {
-            Difference::Better => "B better",
-            Difference::Worse => "B worse",
-            Difference::None => "no difference",
-            Difference::Unsure => "each repeat differs",
-            Difference::Undecided => "no verdict",
-            Difference::Unknown => "one repeat",
-        };
-        let value = |metric: &Metric| metrics::quantity(&one.metric, metric.mean);
-        let mut row = vec![one.id.clone(), value(&one.a), value(&one.b), change, word.to_owned()];
-        if all {
-            row.insert(1, one.metric.clone());
-            row.insert(5, p);
-        }
-        table.add_row(row);
-    }
-    table.to_string()
-}
-
-impl fmt::Display for RunComparison {
-    /// As [`RunComparison::text`], for a hundred columns.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text(100, false))
-    }
 }

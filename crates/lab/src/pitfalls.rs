@@ -35,11 +35,15 @@ use std::fmt;
 use std::time::Duration;
 use stdx::ByteCount;
 use workload::content::ContentSpec;
+use workload::outcome::Measured;
 
 /// Repeats below which a cell is warned of: two samples say next to nothing of a spread.
 pub const REPEATS_FEW: u32 = 3;
 /// I/Os in a window below which its p99 is one of the largest two.
 pub const IOS_FOR_P99: u64 = 200;
+/// Time below which a real run is short: threads that start, files that are opened and the system's own work are a part of it that
+/// differs from run to run.
+const SHORT: Duration = Duration::from_secs(1);
 /// How often a stream's writes that are under way must go round all sets for none to wait: where the first and the last
 /// of them have a part of a stripe each, there is a whole one on each set between.
 const ROUNDS_UNDER_WAY: u64 = 2;
@@ -136,6 +140,13 @@ pub enum Pitfall {
         /// How many.
         ios: u64,
     },
+    /// So short a run of a tool that its figures are mostly of how it begins and ends.
+    ShortRun {
+        /// How long it was measured.
+        time: Duration,
+        /// I/Os in that time.
+        ios: u64,
+    },
     /// The link is what was measured.
     SaturatedLink {
         /// What it carried in the fuller direction (10⁶ B/s).
@@ -203,7 +214,7 @@ pub enum ProcessorPart {
 }
 
 /// Names that stay, and their titles.
-const TITLES: [(&str, &str); 16] = [
+const TITLES: [(&str, &str); 17] = [
     ("cached", "answered from a cache"),
     ("cached-writes", "kept in a cache"),
     ("filling-caches", "write caches still filling"),
@@ -215,6 +226,7 @@ const TITLES: [(&str, &str); 16] = [
     ("wide-interval", "wide interval"),
     ("not-steady", "not steady"),
     ("few-ios", "few I/Os"),
+    ("short-run", "short run"),
     ("saturated-link", "saturated link"),
     ("saturated-processor", "saturated processor"),
     ("compressible", "compressible data"),
@@ -228,6 +240,12 @@ pub fn title(id: &str) -> &str {
 }
 
 impl Pitfall {
+    /// What is wrong with a real run of which so much was measured, if it is too little.
+    pub fn of_length(measured: Measured) -> Option<Pitfall> {
+        let Measured { time, ios } = measured;
+        (time < SHORT || ios < IOS_FOR_P99).then_some(Pitfall::ShortRun { time, ios })
+    }
+
     /// Its short name, which stays the same over versions.
     pub fn id(&self) -> &'static str {
         match self {
@@ -242,6 +260,7 @@ impl Pitfall {
             Pitfall::WideInterval { .. } => "wide-interval",
             Pitfall::NotSteady { .. } => "not-steady",
             Pitfall::FewIos { .. } => "few-ios",
+            Pitfall::ShortRun { .. } => "short-run",
             Pitfall::SaturatedLink { .. } => "saturated-link",
             Pitfall::SaturatedProcessor { .. } => "saturated-processor",
             Pitfall::Compressible { .. } => "compressible",
@@ -321,6 +340,10 @@ impl Pitfall {
             Pitfall::FewIos { ios } => {
                 format!("{ios} I/Os in the window: the p99 is one of the largest few")
             }
+            Pitfall::ShortRun { time, ios } => format!(
+                "a short run: the figures are of {} and {ios} I/Os, mostly of how it begins and ends",
+                duration::text(time.as_secs_f64())
+            ),
             Pitfall::SaturatedLink { rate_mb_s, limit_mb_s } => format!(
                 "the link is saturated: it carried {rate_mb_s:.0} of the {limit_mb_s:.0} MB/s that it \
                  can, and hides what the disks could do"
@@ -397,6 +420,9 @@ impl Pitfall {
                 "raise steady.rounds_max if it was still on its way, steady.round if it swings"
             }
             Pitfall::FewIos { .. } => "lengthen steady.round",
+            Pitfall::ShortRun { .. } => {
+                "let it run for longer: runtime= with time_based, or a larger size="
+            }
             Pitfall::SaturatedLink { .. } => {
                 "give it more or faster channels, or compare disks and layouts by work that does not \
                  fill it"

@@ -295,9 +295,14 @@ pub enum TreeErrorKind {
     /// Something is left in it.
     #[error("the directory is not empty")]
     NotEmpty,
-    /// No space, or no room for another file.
+    /// No space, or no room for another file where the tree does not tell the two apart.
     #[error("no space left")]
     NoSpace,
+    /// Space may be left, and no room for another file.
+    #[error(
+        "no inodes left: the file system takes no more files (df -i), however much space is free"
+    )]
+    NoInodes,
     /// The tree can't be written.
     #[error("the file system is read-only")]
     ReadOnly,

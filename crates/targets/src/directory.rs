@@ -13,6 +13,7 @@ use super::tools::Plan;
 use host::{Clock, HostRuntime};
 use lab::measure::files::{Ends, tool_run};
 use lab::measure::{DiskView, Mark};
+use lab::pitfalls::Pitfall;
 use lab::target::{CellRun, RepeatPlan, StopFlag, TargetError};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -124,5 +125,8 @@ pub fn run(
     let mut surroundings = HostFacts::of(&folder.0, true).surroundings;
     surroundings.content = Some(content);
     let ends = Ends { begin: &begin, end: &end, disks: &disks };
-    Ok(tool_run(outcome, &ends, traffic, surroundings))
+    let short = outcome.measured.and_then(Pitfall::of_length);
+    let mut run = tool_run(outcome, &ends, traffic, surroundings);
+    run.pitfalls.extend(short);
+    Ok(run)
 }

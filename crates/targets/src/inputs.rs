@@ -5,6 +5,7 @@ use filebench::library;
 use fio::{self, CommandLine, Machine, Plan, Sources};
 use std::io::Read;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 /// Bytes in a page, for `$pagesize`.
 const PAGE_BYTES: u64 = rt::PAGE as u64;
@@ -29,13 +30,34 @@ pub enum InputError {
 /// named by mistake.
 const INPUT_BYTES_MAX: u64 = 16 << 20;
 
-/// Reads a file that a person wrote.
+/// What standard input held: it can be read only once.
+static STANDARD_INPUT: Mutex<Option<Vec<u8>>> = Mutex::new(None);
+
+/// Whether a name is one of standard input.
+pub fn is_standard_input(path: &Path) -> bool {
+    ["-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"].iter().any(|name| path == Path::new(name))
+}
+
+/// Reads a file that a person wrote, or standard input (`-`), as often as it is asked for.
 ///
 /// # Errors
 /// The system's, and where it is larger than such a file can be.
 pub fn read_input(path: &Path) -> std::io::Result<Vec<u8>> {
+    if !is_standard_input(path) {
+        return read_whole(std::fs::File::open(path)?);
+    }
+    // Nobody leaves it half read.
+    let mut held = STANDARD_INPUT.lock().unwrap_or_else(PoisonError::into_inner);
+    let bytes = match held.take() {
+        Some(bytes) => bytes,
+        None => read_whole(std::io::stdin().lock())?,
+    };
+    Ok(held.insert(bytes).clone())
+}
+
+fn read_whole(file: impl Read) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    std::fs::File::open(path)?.take(INPUT_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    file.take(INPUT_BYTES_MAX + 1).read_to_end(&mut bytes)?;
     match bytes.len() as u64 > INPUT_BYTES_MAX {
         true => Err(std::io::Error::other("it has more than 16 MiB: no such file is that large")),
         false => Ok(bytes),

@@ -24,6 +24,17 @@ pub struct Outcome {
     pub latency: Option<Histogram<u64>>,
     /// What a reader must know, a sentence each.
     pub warnings: Vec<String>,
+    /// Of how much the figures are, where the workload tells.
+    pub measured: Option<Measured>,
+}
+
+/// Of how much figures are: where several parts have figures of their own, the least of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Measured {
+    /// How long it was measured.
+    pub time: Duration,
+    /// I/Os in that time.
+    pub ios: u64,
 }
 
 /// An empty histogram of latencies in nanoseconds.

@@ -242,10 +242,13 @@ fn engine(name: &str) -> Result<(Engine, &'static str), Trouble> {
     }
 }
 
+const EXTENT: Wanted =
+    "one size such as 1g, or a share such as 50% (sizes from a range: filesize=64k-1m)";
+
 fn extent(value: &Value) -> Result<Extent, Wanted> {
     match value.text()?.strip_suffix('%') {
         Some(share) => percent(share).map(Extent::Percent),
-        None => value.size().map(Extent::Bytes),
+        None => value.size().map(Extent::Bytes).map_err(|_| EXTENT),
     }
 }
 

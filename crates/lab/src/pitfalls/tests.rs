@@ -481,6 +481,7 @@ fn all() -> Vec<Pitfall> {
         Pitfall::WideInterval { metric, confidence, share, odd: Some((2, 7.0)) },
         Pitfall::NotSteady { rounds: 25, window: 5 },
         Pitfall::FewIos { ios: 7 },
+        Pitfall::ShortRun { time: Duration::from_millis(3), ios: 16 },
         Pitfall::SaturatedLink { rate_mb_s: 1.0, limit_mb_s: 1.0 },
         Pitfall::SaturatedProcessor { part: ProcessorPart::LoadThread, share: 0.99 },
         Pitfall::Compressible { content },

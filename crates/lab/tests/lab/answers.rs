@@ -291,6 +291,20 @@ fn cells_that_only_one_run_has_are_listed() {
     assert!(error.to_string().contains("no cell in common"), "{error}");
 }
 
+#[test]
+fn that_nothing_differs_is_no_verdict_of_cells_that_did_not_run_alike() {
+    let (a, mut b) = (results(1.0, 1), results(1.0, 2));
+    b.cells[0].parameters.insert("queue_depth".to_owned(), "7".to_owned());
+    let comparison = compare(&a, &b).expect("they share cells");
+    assert_eq!(
+        comparison.verdict,
+        "no difference at 95 % in 5; there is no verdict in 1: none shows between runs that were not alike: \
+         random.queue_depth."
+    );
+    assert_eq!(comparison.comparisons[0].difference, Difference::Undecided);
+    assert!(!comparison.to_string().contains("metrics differ"), "{comparison}");
+}
+
 /// Real results of runs that began at this second and took a minute.
 fn real(scale: f64, seed: u64, began: u64) -> Results {
     let mut made = results(scale, seed);

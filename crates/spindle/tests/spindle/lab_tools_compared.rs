@@ -44,8 +44,15 @@ fn jobs_of_fio_that_did_other_work_get_no_verdict_and_are_told_apart() {
         assert!(text.contains(said), "{said}: {text}");
     }
     for one in json["comparisons"].as_array().expect("comparisons") {
-        assert!(one["difference"] != "better" && one["difference"] != "worse", "{one}");
+        assert_eq!(one["difference"], "undecided", "{one}");
     }
+    let verdict = json["verdict"].as_str().expect("text");
+    assert!(
+        verdict
+            .starts_with("there is no verdict in 1: the jobs were not asked for the same work (x."),
+        "{verdict}"
+    );
+    assert!(verdict.contains("x.rw: read in A, write in B"), "{verdict}");
     assert_eq!(main_metrics(&json), ["iops"]);
 
     // The same work, said otherwise.
@@ -61,6 +68,24 @@ fn jobs_of_fio_that_did_other_work_get_no_verdict_and_are_told_apart() {
     let results: Value = serde_json::from_str(&results).expect("JSON");
     assert_eq!(results["cells"][0]["workload"], "x and y together");
     assert_eq!(results["cells"][0]["parameters"]["y.rw"], "write");
+}
+
+#[test]
+fn runs_that_share_nothing_are_told_with_what_each_has() {
+    let dir = tempfile::tempdir().expect("a folder");
+    lab(dir.path(), &["fio", "--name=x", "--size=64k", "--rw=write", "--out=a"]);
+    lab(dir.path(), &["smallfiles", "-n", "10", "--out", "b"]);
+    let output = Command::new(env!("CARGO_BIN_EXE_spindle"))
+        .args(["lab", "compare", "a", "b"])
+        .current_dir(dir.path())
+        .output()
+        .expect("the program starts");
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success(), "{error}");
+    assert!(
+        error.contains("A ('fio': x) and B ('smallfiles': smallfiles) have no cell"),
+        "{error}"
+    );
 }
 
 #[test]

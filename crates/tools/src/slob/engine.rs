@@ -366,6 +366,11 @@ impl SlobOutcome {
         if both.count > 0 {
             put("latency_us_mean", both.latency_us()[0]);
         }
-        Outcome { metrics, latency: Some(both.latency), warnings: self.warnings.clone() }
+        Outcome {
+            metrics,
+            latency: Some(both.latency),
+            warnings: self.warnings.clone(),
+            measured: None,
+        }
     }
 }
