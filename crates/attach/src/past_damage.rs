@@ -45,9 +45,15 @@ impl Lost {
         if all.len() >= STRETCHES_MAX && !all.would_merge(&bytes) {
             return self.more.set(self.more.get().saturating_add(bytes.end - bytes.start));
         }
-        if all.insert(bytes.clone()) == 0 {
-            return;
+        let mut from = bytes.start;
+        while let Some(new) = all.gap(from, bytes.end) {
+            from = new.end;
+            self.tell(new, kind);
         }
+        all.insert(bytes);
+    }
+
+    fn tell(&self, bytes: Range<u64>, kind: IoErrorKind) {
         self.told.set(self.told.get() + 1);
         if self.told.get() <= TOLD_MAX {
             self.events.tell(Event::ReadAsZeros { device: Arc::clone(&self.device), bytes, kind });

@@ -105,7 +105,7 @@ pub struct ServeCommand {
     force: bool,
     /// With --readonly: give zeros for what can't be read, so that programs which end at the first error copy the rest; each stretch
     /// is told where it is met, and all of them in the end
-    #[arg(long, requires = "readonly", conflicts_with = "config")]
+    #[arg(long, conflicts_with = "config")]
     skip_damaged: bool,
     /// The export's name, by default the volume's as it was given; clients that name none get it too
     #[arg(long, conflicts_with = "config")]
