@@ -3,7 +3,7 @@
 //! Each request is a task of its own: it goes on, and releases what it holds, also where nobody waits for
 //! the answer any more.
 
-use crate::core::Core;
+use crate::core::{Core, Outcome};
 use crate::inode::Inode;
 use crate::read::{ReadAhead, hold};
 use crate::settings::Hold;
@@ -33,6 +33,15 @@ impl OpenFile {
     pub(crate) fn new(core: &Rc<Core>, inode: Rc<Inode>, name: Arc<str>, how: OpenHow) -> OpenFile {
         inode.opens.set(inode.opens.get() + 1);
         OpenFile { core: Rc::clone(core), inode, name, how, read_ahead: Rc::default() }
+    }
+
+    /// See [`FileSystem::lay_out`](crate::FileSystem::lay_out).
+    pub(crate) async fn lay_out(&self, size: ByteCount) -> Outcome<()> {
+        if size.bytes() > self.core.size_max() {
+            return Err(TreeErrorKind::NoSpace);
+        }
+        let _held = hold(&self.inode.rw, Hold::Alone).await;
+        self.core.allocate(&self.inode, size.bytes(), true).await
     }
 
     /// Whether this request goes past the cache.
@@ -234,7 +243,7 @@ impl File for OpenFile {
             }
             core.charge_call().await;
             let _held = hold(&inode.rw, Hold::Alone).await;
-            core.allocate(&inode, size.bytes()).await
+            core.allocate(&inode, size.bytes(), false).await
         })
     }
 

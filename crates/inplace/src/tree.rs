@@ -307,6 +307,17 @@ impl FileSystem {
         let full = Path::new(&*core.name).join(path);
         in_own_task(core, op, full, work(Rc::clone(core), path.to_owned()))
     }
+
+    /// Makes a file of this size whose blocks have their places as if they had been written, without writing them: what it holds
+    /// is what the device holds there. For who asks how long I/O on a large file takes, and not what making it does.
+    ///
+    /// # Errors
+    /// What the tree refuses, or where there is no such space.
+    pub fn lay_out(&self, path: &Path, size: ByteCount) -> TreeFuture<()> {
+        self.run(TreeOp::Allocate, path, async move |core: Rc<Core>, path: PathBuf| {
+            core.open_file(&path, OpenHow::create()).await?.lay_out(size).await
+        })
+    }
 }
 
 impl FileTree for FileSystem {

@@ -411,8 +411,14 @@ impl Core {
         }
     }
 
-    /// Takes space up to `size`, and makes the file that long. The caller holds `rw` alone.
-    pub(crate) async fn allocate(self: &Rc<Self>, inode: &Rc<Inode>, size: u64) -> Outcome<()> {
+    /// Takes space up to `size`, and makes the file that long. What the space holds is zeros, or where it is to be `as_written`
+    /// what lies there. The caller holds `rw` alone.
+    pub(crate) async fn allocate(
+        self: &Rc<Self>,
+        inode: &Rc<Inode>,
+        size: u64,
+        as_written: bool,
+    ) -> Outcome<()> {
         self.begin().await?;
         let block = self.shape.block;
         self.write_back_range(inode, 0..u64::MAX).await?;
@@ -426,8 +432,8 @@ impl Core {
             }
             let most = run.len.min(self.shape.region_blocks);
             let extent = self.grant_run(inode, index, most).await?;
-            if self.settings.mapping == Mapping::Extents {
-                self.attach(inode, index, extent, true, 0).await?;
+            if as_written || self.settings.mapping == Mapping::Extents {
+                self.attach(inode, index, extent, !as_written, 0).await?;
             } else if let Err(error) = self.write_zeros(extent).await {
                 self.space.borrow_mut().release(&self.shape, extent);
                 return Err(error);

@@ -1,9 +1,13 @@
 //! File systems on simulated volumes: the model of update-in-place file systems, by its presets.
 //!
 //! With `filesystem` in its machine a simulated volume is made and mounted before a cell runs. A tool then
-//! works on its tree. A block workload works on one file of it, as large as the workload's working set,
-//! written from end to end beforehand so that every block has its place and is read from the disks. An
+//! works on its tree. A block workload works on one file of it, as large as the workload's working set, in which
+//! every block has its place and is read from the disks. An
 //! operation of the array has nothing to do with what lies on it, and runs as without.
+//!
+//! **That file.** Where pointers lie among the data (UFS, ext3) it is written from end to end, which leaves them where writing does.
+//! Where extents map it (XFS) they are few, and it is laid out in no time: to write 160 TB takes the simulated disks days, and
+//! whoever simulates them hours.
 //!
 //! **Read-ahead over md.** Linux takes how far it reads ahead from the device, and a striped set of md asks for two of its
 //! stripes where that is more than the usual 128 KiB: less would leave disks without work. A RAID controller's
@@ -15,7 +19,7 @@ use super::machine::{Atime, SimulatedMachine};
 use super::measured::measure;
 use super::paid_io::PaidIo;
 use super::tools::Plan;
-use inplace::{AccessTimes, FileSystem, MountOptions, Preset, Stripe};
+use inplace::{AccessTimes, FileSystem, Mapping, MountOptions, Preset, Stripe};
 use lab::measure::files::{Ends, tool_run};
 use lab::measure::{Mark, Volume};
 use lab::study::{Kind, WorkingSet, Workload};
@@ -222,7 +226,7 @@ pub async fn run(
     Ok(tool_run(outcome, &ends, (tree.traffic(), tree.read()), volume.surroundings))
 }
 
-/// The file that stands for a volume: written from end to end, synced, and forgotten by the cache.
+/// The file that stands for a volume: written from end to end or laid out, synced, and forgotten by the cache.
 async fn block_file(
     rt: &Rt,
     tree: &Rc<FileSystem>,
@@ -244,16 +248,25 @@ async fn block_file(
         set => set.of(free),
     };
     let size = size.round_down(FILL_STEP).max(FILL_STEP);
-    let how = OpenHow::create().with_direct(wish.direct);
+    let by_extents = tree.settings().mapping == Mapping::Extents;
+    let how = match by_extents {
+        true => OpenHow::write(),
+        false => OpenHow::create(),
+    };
+    if by_extents {
+        tree.lay_out(Path::new(FILE), size).await.map_err(tree_failed)?;
+    }
+    let how = how.with_direct(wish.direct);
     let file = tree.open(Path::new(FILE), how).await.map_err(tree_failed)?;
-    let mut prng = Prng::for_part(plan.seed, "content of the file");
+    // One word over and over: the disks hold it as that, however large they are.
+    let word = Prng::for_part(plan.seed, "content of the file").next_u64() | 1;
     let mut at = Offset::ZERO;
-    while at.from_start() < size {
+    while at.from_start() < size && !by_extents {
         if stop.is_raised() {
             return Err(TargetError::Interrupted);
         }
         let step = FILL_STEP.min(size - at.from_start());
-        let data = Buf::fill(prng.next_u64() | 1, step.as_usize());
+        let data = Buf::fill(word, step.as_usize());
         let written = file.submit(Request::write(at, data)).await;
         written.map_err(|error| failed(error.to_string()))?;
         at += step;

@@ -71,6 +71,38 @@ fn a_size_survives_a_remount_where_no_data_is_left_before_it() {
     }
 }
 
+/// A model's large file: its blocks have places, and are read from the device, which was never written there.
+#[test]
+fn a_file_that_is_laid_out_reads_what_the_device_holds_and_keeps_what_is_written() {
+    for (name, settings, options) in variants(CAPACITY) {
+        let runtime = runtime();
+        let rt = runtime.handle();
+        run(&runtime, async move {
+            let size = ByteCount::mib(20);
+            let device = memory(CAPACITY);
+            let all = Buf::fill(0x0101_0101_0101_0101, CAPACITY.as_usize());
+            device.submit(Request::write(Offset::ZERO, all)).await.expect("written");
+            let tree = fresh(&rt, Rc::clone(&device), &settings, options).await;
+            tree.lay_out(path("f"), size).await.expect("there is room");
+            assert_sound(&tree, &name).await;
+            tree.unmount().await.expect("unmounted");
+            let tree = FileSystem::mount(&rt, device, options).await.expect("mounted again");
+            let status = tree.status(path("f")).await.expect("known");
+            assert!(status.size == size && status.allocated >= size, "{name}: {status:?}");
+            let file = tree.open(path("f"), OpenHow::write()).await.expect("opened");
+            for at in [0, 7 << 20, (20 << 20) - 4096] {
+                assert_eq!(read(&file, at, 4096).await, vec![1; 4096], "{name}: no hole at {at}");
+            }
+            write(&file, 5 << 20, Buf::fill(2, 4096)).await;
+            assert_eq!(read(&file, 5 << 20, 8).await, 2_u64.to_le_bytes(), "{name}");
+            drop(file);
+            let error = tree.lay_out(path("g"), CAPACITY).await.expect_err("there is no such room");
+            assert_eq!(error.kind, TreeErrorKind::NoSpace, "{name}");
+            assert_sound(&tree, &name).await;
+        });
+    }
+}
+
 #[test]
 fn a_file_that_is_removed_while_it_is_open_lives_until_it_is_closed_and_gives_its_space_back() {
     for (name, settings, options) in variants(CAPACITY) {
