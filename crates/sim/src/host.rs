@@ -191,7 +191,11 @@ impl Processor {
             let begin = now.max(self.free[*thread]);
             (begin, self.neighbours(*thread, begin), *thread == own)
         };
-        (0..self.free.len()).min_by_key(rank).unwrap_or(own)
+        // None comes before one that is idle on an idle core, and mostly there is one: the rest need no look.
+        let none_before = (now, 0, false);
+        let all = 0..self.free.len();
+        let idle = all.clone().find(|thread| rank(thread) == none_before);
+        idle.or_else(|| all.min_by_key(rank)).unwrap_or(own)
     }
 
     /// Books a piece of work of the executor that has this core; returns when who waits for it may go on.

@@ -67,3 +67,23 @@ fn a_stream_comes_at_the_rate_of_the_disks_at_any_depth_and_width() {
         assert!((0.8..=1.0).contains(&share), "{}: {rate} MB/s", cell["id"]);
     }
 }
+
+/// The file of a load over a whole volume has its places, and was not written for hours before; it is read from the disk, at the rate
+/// of its outer zone (157 MB/s).
+#[test]
+fn a_load_over_a_whole_file_system_begins_at_once_and_reads_the_disk() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let study = STREAM
+        .replace("exos-x20", "hua723030ala640")
+        .replace("direct = false\n", "")
+        .replace("levels = [\"raid5-8\", \"raid5-9\"]", "levels = [\"one\"]")
+        .replace("[[factor]]", "[layouts.one]\nlevel = \"disk\"\n[[factor]]")
+        .replace("working_set = \"1g\"\n", "")
+        .replace("op = [\"read\", \"write\"]\nqueue_depth = [1, 4]\n", "");
+    std::fs::write(dir.path().join("s.toml"), study).expect("written");
+    let results = json(&printed(dir.path(), &["lab", "run", "s.toml", "--format", "json"]));
+    let cells = results["cells"].as_array().expect("cells");
+    let [cell] = &cells[..] else { panic!("{results}") };
+    let rate = cell["metrics"]["throughput_mb_s"]["mean"].as_f64().expect("a rate");
+    assert!((130.0..160.0).contains(&rate), "{cell}");
+}
