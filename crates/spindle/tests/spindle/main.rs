@@ -15,6 +15,7 @@ mod held_verbs;
 mod holding;
 mod hw_replay;
 mod lab_answers;
+mod lab_interrupted;
 mod lab_page_cache;
 mod lab_runs;
 mod lab_sessions;
