@@ -131,7 +131,7 @@ impl Plan {
             ToolPlan::Bonnie(plan) => {
                 // bonnie++ has 32 bits of seed.
                 let plan = bonnie::Plan { seed: seed as u32, ..plan };
-                let quiet: bonnie::Listener = Arc::new(|_, _| {});
+                let quiet: bonnie::Listener = Arc::new(|_| {});
                 let done = bonnie::run(&*crew, plan, &content, stop, quiet).await;
                 done.map(|outcome| outcome.outcome()).map_err(ToolError::of)
             }
@@ -146,7 +146,8 @@ impl Plan {
                 done.map(|outcome| outcome.outcome()).map_err(ToolError::of)
             }
             ToolPlan::SmallFiles(plan) => {
-                let done = smallfiles::run(&*crew, &plan, &content, seed, stop, &|_| {}).await;
+                let quiet: smallfiles::Listener = Arc::new(|_| {});
+                let done = smallfiles::run(&*crew, &plan, &content, seed, stop, quiet).await;
                 done.map(|outcome| outcome.outcome()).map_err(ToolError::of)
             }
         }

@@ -215,7 +215,7 @@ fn run_study(arguments: &RunArguments) -> Result<(), Failure> {
     }
 
     let stop = StopFlag::new();
-    raise_on_interrupt(&stop)?;
+    raise_on_interrupt(&stop, || {}, || "what it wrote is left as it is".to_owned())?;
     let jobs = arguments.jobs.map_or_else(processors, usize::from);
     let options = RunOptions {
         jobs,

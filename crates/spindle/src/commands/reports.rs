@@ -9,15 +9,26 @@ use lab::target::StopFlag;
 use std::io::IsTerminal;
 use std::path::Path;
 
-/// The first Ctrl-C asks the run to end; a second one, later, ends the program, and says so.
-pub(super) fn raise_on_interrupt(stop: &StopFlag) -> Result<(), Failure> {
+/// The first Ctrl-C asks the run to end, after `first`; a second one, later, ends the program, and says so, and what becomes of
+/// what was made.
+pub(super) fn raise_on_interrupt(
+    stop: &StopFlag,
+    first: impl Fn() + Send + 'static,
+    left: impl Fn() -> String + Send + 'static,
+) -> Result<(), Failure> {
     let stop = stop.clone();
     let mut wishes = Wishes::default();
     ctrlc::set_handler(move || match wishes.next() {
-        Wish::First => stop.raise(),
+        Wish::First => {
+            stop.raise();
+            first();
+        }
         Wish::Same => {}
         Wish::Again => {
-            say("spindle: interrupted twice: ended at once, without what was under way, and what it wrote is left as it is");
+            say(&format!(
+                "spindle: interrupted twice: ended at once, without what was under way, and {}",
+                left()
+            ));
             std::process::exit(INTERRUPTED);
         }
     })

@@ -7,6 +7,7 @@ pub mod bonnie;
 pub mod filebench;
 pub mod fio;
 pub mod iometer;
+mod made;
 pub mod probe;
 pub mod session;
 pub mod slob;

@@ -3,8 +3,9 @@
 //! What could break: a job file that fio runs and this does not; output that is no JSON; a device that is
 //! written without leave; a refusal that names nothing.
 
+use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 fn fio(dir: &Path, job: &str, args: &[&str]) -> Output {
     let file = dir.join("job.fio");
@@ -175,6 +176,9 @@ fn what_a_command_line_says_wrongly_is_named() {
         (&["--ioengine=rdma"], "command line: ioengine=rdma is not supported"),
         (&["--direct", "--size=1m"], "command line: --direct needs a value: --direct=VALUE"),
         (&["--bs=4q"], "command line: bs=4q: write a size"),
+        (&["--direct=2", "--size=1m"], "command line: direct=2: write 0 or 1"),
+        (&["--size=64k:1m"], "command line: size=64k:1m: write one size"),
+        (&["--size=64k-1m"], "filesize=64k-1m"),
         (&["nope.fio"], "nope.fio: No such file"),
     ] {
         let output = line(dir.path(), &[&job, words].concat());
@@ -186,6 +190,135 @@ fn what_a_command_line_says_wrongly_is_named() {
     assert!(text(&output.stderr).contains("begin a job with --name=NAME"), "{output:?}");
     assert_eq!(line(dir.path(), &[]).status.code(), Some(2));
     assert_eq!(std::fs::read_dir(dir.path()).expect("a folder").count(), 0, "nothing was begun");
+}
+
+/// Runs jobs that standard input says.
+fn piped(dir: &Path, job: &str, words: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_spindle"));
+    command.args(["lab", "fio"]).args(words).current_dir(dir);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the program starts");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    stdin.write_all(job.as_bytes()).expect("it reads");
+    drop(stdin);
+    child.wait_with_output().expect("it ends")
+}
+
+#[test]
+fn a_job_file_may_come_by_standard_input() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let job = "[piped]\nrw=write\nsize=64k\nbs=4k\n";
+    for (at, name) in ["-", "/dev/stdin"].into_iter().enumerate() {
+        let out = format!("--out=out{at}");
+        let output = piped(dir.path(), job, &[name, "--output-format=json", &out]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert_eq!(json["jobs"][0]["write"]["total_ios"], 16);
+        // It is kept for the report, though a pipe is read once.
+        let report = dir.path().join(format!("out{at}/results.json"));
+        let report = std::fs::read_to_string(report).expect("written");
+        assert!(report.contains("[piped]\\nrw=write"), "{report}");
+        assert!(report.contains("fio: standard input"), "{report}");
+    }
+}
+
+/// What could break: a file that a job may not make, and that is made; a look beforehand that finds nothing, or makes something.
+#[test]
+fn what_a_run_would_refuse_is_refused_by_a_look_beforehand() {
+    let dir = tempfile::tempdir().expect("a directory");
+    std::fs::write(dir.path().join("short"), "precious").expect("written");
+    for (words, said) in [
+        (
+            &["--rw=read", "--size=1m", "--allow_file_create=0", "--filename=short"][..],
+            "job x: short is not there or too short",
+        ),
+        (
+            &["--rw=write", "--size=1m", "--allow_file_create=0"],
+            "job x: x.0.0 is not there or too short",
+        ),
+        (
+            &["--rw=trim", "--size=1m"],
+            "job x: x.0.0 is a file, and trims go to block devices alone",
+        ),
+        (&["--rw=randtrimwrite", "--filename=short"], "short is a file, and trims"),
+        (&["--rw=read"], "no size= is given"),
+        (&["--rw=read", "--size=900t"], "its files take 900 TiB"),
+        (&["--rw=read", "--filename=short", "--offset=1m"], "offset= lies beyond the end"),
+    ] {
+        for look in [&["--parse-only"][..], &[]] {
+            let output = line(dir.path(), &[&["--name=x"], words, look].concat());
+            let error = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(1), "{words:?}: {error}");
+            assert!(error.lines().count() == 1 && error.contains(said), "{words:?}: {error}");
+            assert!(look.is_empty() || output.stdout.is_empty(), "{output:?}");
+        }
+        assert_eq!(std::fs::read(dir.path().join("short")).expect("there"), b"precious");
+        assert_eq!(dir.path().read_dir().expect("it lists").count(), 1, "{words:?}");
+    }
+    let nowhere = line(dir.path(), &["--name=x", "--directory=no", "--size=1m", "--parse-only"]);
+    assert_eq!(nowhere.status.code(), Some(2), "{nowhere:?}");
+    // What another job makes before is no hindrance, and what is there may be used.
+    let two = [
+        "--name=w",
+        "--rw=write",
+        "--size=1m",
+        "--filename=f",
+        "--name=r",
+        "--stonewall",
+        "--rw=read",
+        "--filename=f",
+    ];
+    let two = [&two[..], &["--allow_file_create=0"]].concat();
+    let output = line(dir.path(), &[&two[..], &["--parse-only"]].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("r: group 1"), "{output:?}");
+    assert!(!dir.path().join("f").exists());
+    assert!(line(dir.path(), &two).status.success());
+    let there = ["--name=x", "--rw=read", "--filename=f", "--size=1m", "--allow_file_create=0"];
+    assert!(line(dir.path(), &there).status.success());
+}
+
+#[test]
+fn a_base_of_sizes_counts_wherever_it_stands() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let size = |words: &[&str]| {
+        let told = told(dir.path(), words);
+        told["jobs"][0]["write"]["io_bytes"].as_u64().expect("a number")
+    };
+    let job = ["--rw=write", "--bs=1k", "--size=10k"];
+    for words in [
+        [&["--name=x", "--kb_base=1000"], &job[..]].concat(),
+        [&["--name=x"], &job[..], &["--kb_base=1000"]].concat(),
+        [&["--kb_base=1000", "--name=x"], &job[..]].concat(),
+        [&job[..], &["--kb_base=1000", "--name=x"]].concat(),
+        [&job[..], &["--name=x", "--kb_base=1000"]].concat(),
+    ] {
+        assert_eq!(size(&words), 10_000, "{words:?}");
+    }
+}
+
+/// What could break: repeats of whole milliseconds that look alike, with an interval of nothing.
+#[test]
+fn a_run_of_milliseconds_says_that_it_is_short() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let job = ["--name=x", "--rw=read", "--size=64k", "--bs=4k"];
+    let output = line(dir.path(), &job);
+    let error = text(&output.stderr);
+    assert!(
+        output.status.success() && error.contains("note: a short run: the figures are of"),
+        "{error}"
+    );
+    assert!(error.contains("and 16 I/Os") && error.contains("runtime= with time_based"), "{error}");
+    let output = line(dir.path(), &[&job[..], &["--repeats=4", "--out=out"]].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let results = std::fs::read_to_string(dir.path().join("out/results.json")).expect("written");
+    let results: serde_json::Value = serde_json::from_str(&results).expect("JSON");
+    let cell = &results["cells"][0];
+    let pitfalls = cell["pitfalls"].as_array().expect("a list");
+    assert!(pitfalls.iter().any(|found| found["id"] == "short-run"), "{pitfalls:?}");
+    let iops = &cell["metrics"]["iops"];
+    let ends = ["ci_low", "ci_high"].map(|end| iops[end].as_f64().expect("a number"));
+    assert!(ends[0] < ends[1], "{iops}");
 }
 
 /// What could break: what is written, or lies beside what is read, counts as read.

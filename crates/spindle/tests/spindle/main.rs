@@ -17,6 +17,7 @@ mod held_verbs;
 mod holding;
 mod hw_replay;
 mod lab_answers;
+mod lab_interrupted;
 mod lab_page_cache;
 mod lab_runs;
 mod lab_sampled;

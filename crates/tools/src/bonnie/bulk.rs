@@ -10,7 +10,7 @@
 //! terabytes of words into real memory, and no disk model looks at them.
 
 use super::figures::{Figure, Phase};
-use super::job::{BonnieError, Job};
+use super::job::{BonnieError, Heard, Job};
 use super::plan::{File, Written};
 use rt::{Buf, BufMut, FileRef, OpenHow, Rt};
 use std::hint::black_box;
@@ -170,7 +170,7 @@ pub(super) async fn run(
         if !by_bytes && matches!(phase, Phase::PutByte | Phase::GetByte) {
             continue;
         }
-        (job.listener)(phase, true);
+        (job.listener)(Heard::Begins(phase));
         let done = match phase {
             Phase::PutByte => bulk.put_bytes(&mut source).await,
             Phase::PutBlock => bulk.put_blocks(&mut source).await,
@@ -179,7 +179,7 @@ pub(super) async fn run(
             _ => bulk.get_blocks().await,
         };
         let figure = done.map_err(|why| why.in_phase(phase))?;
-        (job.listener)(phase, false);
+        (job.listener)(Heard::Ends(phase));
         figures.push((phase, figure));
     }
     Ok(figures)

@@ -14,7 +14,7 @@
 use super::bulk::{Watch, Why};
 use super::figures::{Figure, Phase};
 use super::glibc_rand::GlibcRand;
-use super::job::{BonnieError, Job};
+use super::job::{BonnieError, Heard, Job};
 use super::plan::{Creation, Written};
 use rt::{BufMut, OpenHow};
 use std::path::{Path, PathBuf};
@@ -92,7 +92,7 @@ pub(super) async fn run(
         Written::AsBonnie => None,
     };
     let buffer = OneBuffer::new(plan.chunk);
-    let mut test = Test { place, job, plan, random, blocks, buffer, figures: Vec::new() };
+    let mut test = Test { place, job, plan, random, blocks, buffer, there: 0, figures: Vec::new() };
     let done = match test.in_sequence().await {
         Ok(()) => test.at_random().await,
         other => other,
@@ -113,6 +113,8 @@ struct Test<'a> {
     blocks: Option<Blocks>,
     /// Where files are read to.
     buffer: OneBuffer,
+    /// Files that are there now.
+    there: u64,
     figures: Vec<(Phase, Figure)>,
 }
 
@@ -141,7 +143,7 @@ impl Test<'_> {
 
     fn note(&mut self, phase: Phase, done: Result<Figure, Why>) -> Result<(), BonnieError> {
         let figure = done.map_err(|why| why.in_phase(phase))?;
-        (self.job.listener)(phase, false);
+        (self.job.listener)(Heard::Ends(phase));
         self.figures.push((phase, figure));
         Ok(())
     }
@@ -160,7 +162,7 @@ impl Test<'_> {
     async fn create(&mut self, names: &[Name]) -> Result<Figure, Why> {
         let random_order = self.figures.len() >= 3;
         let phase = if random_order { Phase::RandomCreate } else { Phase::SequentialCreate };
-        (self.job.listener)(phase, true);
+        (self.job.listener)(Heard::Begins(phase));
         let tree = &self.place.tree;
         tree.create_directory(&self.job.path()).await?;
         if self.plan.directories > 1 {
@@ -176,6 +178,7 @@ impl Test<'_> {
             let begun = watch.begin();
             let size = size(self.plan, &mut self.random);
             let file = tree.open(&name.path, how).await?;
+            self.there += 1;
             let mut at = 0;
             while at < size {
                 let len = (size - at).min(self.plan.chunk.bytes()) as usize;
@@ -198,7 +201,7 @@ impl Test<'_> {
     }
 
     async fn stat_listed(&mut self) -> Result<Figure, Why> {
-        (self.job.listener)(Phase::SequentialStat, true);
+        (self.job.listener)(Heard::Begins(Phase::SequentialStat));
         let mut watch = Watch::start(&self.place.rt);
         let mut found = 0;
         for number in 0..self.plan.directories {
@@ -217,7 +220,7 @@ impl Test<'_> {
     }
 
     async fn stat(&mut self, names: &[Name]) -> Result<Figure, Why> {
-        (self.job.listener)(Phase::RandomStat, true);
+        (self.job.listener)(Heard::Begins(Phase::RandomStat));
         let mut watch = Watch::start(&self.place.rt);
         for name in names {
             self.job.go_on().map_err(Why::Ended)?;
@@ -244,8 +247,8 @@ impl Test<'_> {
         Ok(())
     }
 
-    async fn delete_listed(&self) -> Result<Figure, Why> {
-        (self.job.listener)(Phase::SequentialDelete, true);
+    async fn delete_listed(&mut self) -> Result<Figure, Why> {
+        (self.job.listener)(Heard::Begins(Phase::SequentialDelete));
         let tree = &self.place.tree;
         let mut watch = Watch::start(&self.place.rt);
         let mut found = 0;
@@ -255,6 +258,7 @@ impl Test<'_> {
             for entry in tree.list(&directory).await? {
                 self.job.go_on().map_err(Why::Ended)?;
                 tree.remove_file(&directory.join(entry.name)).await?;
+                self.there = self.there.saturating_sub(1);
                 if self.job.plan.durable {
                     tree.sync_directory(&directory).await?;
                 }
@@ -272,14 +276,15 @@ impl Test<'_> {
         Ok(watch.stop(found))
     }
 
-    async fn delete(&self, names: &[Name]) -> Result<Figure, Why> {
-        (self.job.listener)(Phase::RandomDelete, true);
+    async fn delete(&mut self, names: &[Name]) -> Result<Figure, Why> {
+        (self.job.listener)(Heard::Begins(Phase::RandomDelete));
         let tree = &self.place.tree;
         let mut watch = Watch::start(&self.place.rt);
         for name in names {
             self.job.go_on().map_err(Why::Ended)?;
             let begun = watch.begin();
             tree.remove_file(&name.path).await?;
+            self.there = self.there.saturating_sub(1);
             if self.job.plan.durable {
                 tree.sync_directory(&self.directory(name.directory)).await?;
             }
@@ -306,11 +311,17 @@ impl Test<'_> {
     /// Removes what is left after an error: the files, the directories.
     async fn clean_up(&self) -> Result<(), IoFailure> {
         let tree = &self.place.tree;
+        let mut left = self.there;
+        if left > 0 {
+            (self.job.listener)(Heard::Removing(left));
+        }
         for number in 0..self.plan.directories {
             let directory = self.directory(number);
             // A directory may not have been made yet, or be gone already.
             for entry in tree.list(&directory).await.unwrap_or_default() {
                 tree.remove_file(&directory.join(entry.name)).await?;
+                left = left.saturating_sub(1);
+                (self.job.listener)(Heard::Removing(left));
             }
             if self.plan.directories > 1 {
                 let _ = tree.remove_directory(&directory).await;

@@ -9,8 +9,19 @@ use workload::content::Content;
 use workload::crew::WorkerLost;
 use workload::io_failure::IoFailure;
 
-/// What a listener hears: a phase begins (`true`) or has ended. It is called on workers' threads.
-pub type Listener = Arc<dyn Fn(Phase, bool) + Send + Sync>;
+/// What a listener hears.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// A phase begins.
+    Begins(Phase),
+    /// It has ended.
+    Ends(Phase),
+    /// The run comes to no end, and removes its small files: so many are left of them.
+    Removing(u64),
+}
+
+/// Who listens. It is called on workers' threads.
+pub type Listener = Arc<dyn Fn(Heard) + Send + Sync>;
 
 /// Why a run ended before its end.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -62,6 +73,6 @@ impl Job {
 
     /// The name that the file, and later the directory, have in the tree.
     pub(super) fn path(&self) -> PathBuf {
-        PathBuf::from(format!("Bonnie.{}", self.plan.number))
+        self.plan.path()
     }
 }

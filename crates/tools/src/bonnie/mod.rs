@@ -32,7 +32,7 @@ pub mod table;
 mod tests;
 
 pub use figures::{BonnieOutcome, Figure, Phase};
-pub use job::{BonnieError, Listener};
+pub use job::{BonnieError, Heard, Listener};
 pub use options::OptionError;
 pub use plan::{Creation, File, Plan, PlanError, Written};
 

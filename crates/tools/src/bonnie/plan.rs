@@ -3,6 +3,7 @@
 //! The limits are bonnie++'s own where it has them; its reasons stand with them. A plan that passed
 //! [`Plan::check`] can be run.
 
+use std::path::PathBuf;
 use stdx::ByteCount;
 
 /// The unit of the bulk file's size.
@@ -127,6 +128,26 @@ impl Creation {
     pub fn files(&self) -> u64 {
         u64::from(self.files_ki) * FILES_UNIT
     }
+
+    /// Files and directories that are there together: one directory alone is the run's own.
+    pub fn names(&self) -> u64 {
+        let below = if self.directories > 1 { u64::from(self.directories) } else { 0 };
+        self.files() + below + 1
+    }
+
+    /// What those take of a file system that gives space by blocks: each size is as likely as another.
+    pub fn space(&self, block: ByteCount) -> ByteCount {
+        let block = block.bytes().max(1);
+        let each = self.size_max.bytes().midpoint(self.size_min.bytes());
+        // What the last block of a file does not fill: half of it on average, where sizes vary by more.
+        let spread = (self.size_max - self.size_min).bytes();
+        let whole = match spread < block {
+            true => self.size_max.bytes().next_multiple_of(block),
+            false => each + block / 2,
+        };
+        let directories = self.names() - self.files();
+        ByteCount(self.files().saturating_mul(whole).saturating_add(directories * block))
+    }
 }
 
 /// What a run is to do. See the [module](self).
@@ -228,6 +249,11 @@ impl Plan {
         let mib = (memory.bytes() / UNIT.bytes()).saturating_mul(2).max(300);
         let rest = mib % 1024;
         ByteCount::mib(if rest > 512 { mib + 1024 - rest } else { mib })
+    }
+
+    /// What it makes: the file, and after that the directory of the small files.
+    pub fn path(&self) -> PathBuf {
+        PathBuf::from(format!("Bonnie.{}", self.number))
     }
 
     /// Whether the plan can be run, and measures what it says on a machine with so much memory (zero:

@@ -12,7 +12,7 @@
 use super::bulk::{Rewriter, Why, close};
 use super::figures::{Figure, Phase};
 use super::glibc_rand::GlibcRand;
-use super::job::{BonnieError, Job};
+use super::job::{BonnieError, Heard, Job};
 use super::plan::{File, UPDATE_ONE_IN};
 use rt::{FileRef, OpenHow};
 use std::sync::Arc;
@@ -45,7 +45,7 @@ pub(super) async fn run(
     let (for_workers, plan_of_workers) = (job.clone(), plan.clone());
     // One more than there are seekers: who hands out the tickets.
     let count = plan.seekers as usize + 1;
-    (job.listener)(Phase::Seeks, true);
+    (job.listener)(Heard::Begins(Phase::Seeks));
     let (_, reports) = start_together(
         crew,
         "bonnie seeker",
@@ -73,7 +73,7 @@ pub(super) async fn run(
         figure.latency_max = figure.latency_max.max(report.latency_max);
     }
     figure.elapsed = begun.map_or(Duration::ZERO, |begun| ended.since(begun));
-    (job.listener)(Phase::Seeks, false);
+    (job.listener)(Heard::Ends(Phase::Seeks));
     Ok(figure)
 }
 

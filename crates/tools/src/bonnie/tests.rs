@@ -35,7 +35,7 @@ struct Run {
     result: Result<BonnieOutcome, BonnieError>,
     counts: Counts,
     left: usize,
-    heard: Vec<(Phase, bool)>,
+    heard: Vec<Heard>,
 }
 
 fn run_on(tree: Rc<MemoryTree>, plan: Plan, spec: ContentSpec, stop_after: Option<Phase>) -> Run {
@@ -45,9 +45,14 @@ fn run_on(tree: Rc<MemoryTree>, plan: Plan, spec: ContentSpec, stop_after: Optio
     let stop = Arc::new(AtomicBool::new(false));
     let listener: Listener = {
         let (heard, stop) = (Arc::clone(&heard), Arc::clone(&stop));
-        Arc::new(move |phase, begins| {
-            heard.lock().expect("no panic").push((phase, begins));
-            stop.store(stop_after == Some(phase) && begins, Ordering::Relaxed);
+        Arc::new(move |what| {
+            heard.lock().expect("no panic").push(what);
+            match what {
+                Heard::Begins(phase) if stop_after == Some(phase) => {
+                    stop.store(true, Ordering::Relaxed);
+                }
+                _ => {}
+            }
         })
     };
     let content = Content::new(spec, 1);
@@ -99,7 +104,7 @@ fn phases_by_bytes_and_seeks_can_be_left_out() {
     let outcome = run.result.expect("it runs");
     assert!(outcome.figure(Phase::PutByte).is_none() && outcome.figure(Phase::Seeks).is_none());
     assert_eq!(run.counts.requests[&OpKind::Write], 1024);
-    assert!(run.heard.iter().all(|(phase, _)| *phase != Phase::GetByte), "{:?}", run.heard);
+    assert!(!run.heard.contains(&Heard::Begins(Phase::GetByte)), "{:?}", run.heard);
 }
 
 #[test]
@@ -134,7 +139,24 @@ fn a_stopped_run_leaves_nothing_behind() {
         let run = run_on(MemoryTree::new("m"), plan, ContentSpec::default(), Some(phase));
         assert_eq!(run.result.err(), Some(BonnieError::Stopped), "{phase}");
         assert_eq!(run.left, 0, "{phase}");
+        let told = run.heard.contains(&Heard::Removing(1024));
+        // They are there whole where a phase begins that looks at them or removes them.
+        let are_there =
+            !phase.is_on_file() && !matches!(phase, Phase::SequentialCreate | Phase::RandomCreate);
+        assert_eq!(told, are_there, "{phase}: {:?}", run.heard);
     }
+}
+
+#[test]
+fn small_files_take_whole_blocks() {
+    let space = |size_min, size_max, directories| {
+        let (size_min, size_max) = (ByteCount(size_min), ByteCount(size_max));
+        let creation = Creation { size_min, size_max, directories, ..Creation::of_files(1) };
+        (creation.names(), creation.space(ByteCount::kib(4)).bytes() / 1024)
+    };
+    assert_eq!(space(0, 0, 1), (1025, 4));
+    assert_eq!(space(100, 100, 3), (1028, (1024 + 4) * 4));
+    assert_eq!(space(4096, 12288, 1), (1025, 1024 * 10 + 4));
 }
 
 #[test]

@@ -7,16 +7,28 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use stdx::{ByteCount, Instant, Offset, Prng};
 use workload::blocks::Blocks;
 use workload::content::Content;
-use workload::crew::{Calls, Crew, Place};
+use workload::crew::{Calls, Crew, Place, start};
 use workload::gate::{Moment, start_together};
 use workload::io_failure::IoFailure;
 use workload::one_buffer::{self, OneBuffer};
 use workload::outcome::count_latency;
 use workload::run_error::RunError;
+
+/// What a listener hears.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// A phase begins.
+    Phase(Phase),
+    /// The run comes to no end, and removes what it made: so many files are left of that.
+    Removing(u64),
+}
+
+/// Who listens. It is called on workers' threads, too.
+pub type Listener = Arc<dyn Fn(Heard) + Send + Sync>;
 
 /// What all threads share. Cheap to clone.
 #[derive(Clone)]
@@ -25,15 +37,23 @@ struct Job {
     content: Content,
     seed: u64,
     stop: Arc<AtomicBool>,
+    listener: Listener,
+    /// Files that are there now.
+    there: Arc<AtomicU64>,
 }
 
 impl Job {
-    fn root(&self) -> PathBuf {
-        PathBuf::from(format!("smallfiles.{}", self.plan.number))
+    fn directory(&self, number: u64) -> PathBuf {
+        self.plan.root().join(format!("{number:06}"))
     }
 
-    fn directory(&self, number: u64) -> PathBuf {
-        self.root().join(format!("{number:06}"))
+    /// # Errors
+    /// [`RunError::Stopped`].
+    fn go_on(&self) -> Result<(), RunError> {
+        match self.stop.load(Ordering::Relaxed) {
+            true => Err(RunError::Stopped),
+            false => Ok(()),
+        }
     }
 
     /// Files go evenly over the directories, consecutive ones into the same.
@@ -52,7 +72,7 @@ impl Job {
     }
 }
 
-/// Runs all phases; `heard` is called before each.
+/// Runs all phases.
 ///
 /// # Errors
 /// [`RunError`]; the files are removed.
@@ -62,31 +82,39 @@ pub async fn run(
     content: &Content,
     seed: u64,
     stop: Arc<AtomicBool>,
-    heard: &dyn Fn(Phase),
+    listener: Listener,
 ) -> Result<SmallFilesOutcome, RunError> {
-    let job = Job { plan: Arc::new(plan.clone()), content: content.clone(), seed, stop };
+    let (plan, content) = (Arc::new(plan.clone()), content.clone());
+    let job = Job { plan, content, seed, stop, listener, there: Arc::default() };
     let mut figures = BTreeMap::new();
-    let done = phases(crew, &job, heard, &mut figures).await;
+    let done = phases(crew, &job, &mut figures).await;
+    let for_worker = job.clone();
+    let removed = start(crew, "smallfiles end", Calls::Blocking, move |place| async move {
+        remove(&place, &for_worker).await
+    });
+    let removed = match removed {
+        Ok(removed) => removed.await,
+        Err(lost) => Err(lost),
+    };
     // What went wrong counts more than what comes of tidying up.
-    let removed = remove(&crew.place(), &job).await;
     done?;
-    removed?;
-    Ok(SmallFilesOutcome { plan: plan.clone(), content: content.spec(), figures })
+    removed??;
+    Ok(SmallFilesOutcome { plan: Plan::clone(&job.plan), content: job.content.spec(), figures })
 }
 
 async fn phases(
     crew: &dyn Crew,
     job: &Job,
-    heard: &dyn Fn(Phase),
     figures: &mut BTreeMap<Phase, Figure>,
 ) -> Result<(), RunError> {
     let tree = crew.place().tree;
-    tree.create_directory(&job.root()).await.map_err(IoFailure::from)?;
+    tree.create_directory(&job.plan.root()).await.map_err(IoFailure::from)?;
     for number in 0..job.plan.directories {
+        job.go_on()?;
         tree.create_directory(&job.directory(number)).await.map_err(IoFailure::from)?;
     }
     for phase in Phase::ALL {
-        heard(phase);
+        (job.listener)(Heard::Phase(phase));
         figures.insert(phase, on_all_threads(crew, job, phase).await?);
     }
     Ok(())
@@ -132,12 +160,18 @@ async fn on_all_threads(crew: &dyn Crew, job: &Job, phase: Phase) -> Result<Figu
 /// Removes what is there of the directories and files.
 async fn remove(place: &Place, job: &Job) -> Result<(), IoFailure> {
     let tree = &place.tree;
+    let mut left = job.there.load(Ordering::Relaxed);
+    if left > 0 {
+        (job.listener)(Heard::Removing(left));
+    }
     for number in 0..job.plan.directories {
         let directory = job.directory(number);
         match tree.list(&directory).await.map_err(IoFailure::from) {
             Ok(entries) => {
                 for entry in entries {
                     tree.remove_file(&directory.join(entry.name)).await?;
+                    left = left.saturating_sub(1);
+                    (job.listener)(Heard::Removing(left));
                 }
                 tree.remove_directory(&directory).await?;
             }
@@ -145,7 +179,7 @@ async fn remove(place: &Place, job: &Job) -> Result<(), IoFailure> {
             Err(failure) => return Err(failure),
         }
     }
-    match tree.remove_directory(&job.root()).await.map_err(IoFailure::from) {
+    match tree.remove_directory(&job.plan.root()).await.map_err(IoFailure::from) {
         Err(failure) if !failure.is_not_found() => Err(failure),
         _ => Ok(()),
     }
@@ -190,9 +224,7 @@ impl Worker {
     async fn work(mut self, place: &Place) -> Result<(Moment, Figure), RunError> {
         let mut figure = Figure::default();
         for file in std::mem::take(&mut self.files) {
-            if self.job.stop.load(Ordering::Relaxed) {
-                return Err(RunError::Stopped);
-            }
+            self.job.go_on()?;
             let path = self.job.path(file.number);
             if self.job.plan.cold && matches!(self.phase, Phase::Read | Phase::Copy) {
                 // Outside the file's latency; the phase's time has it, and it is small.
@@ -209,14 +241,14 @@ impl Worker {
                 Phase::Read => self.read(place, &path, file.size).await?,
                 Phase::Copy => self.copy(place, &path, file.size).await?,
                 Phase::Delete => {
-                    place.tree.remove_file(&path).await.map_err(IoFailure::from)?;
+                    self.remove_file(place, &path).await?;
                     0
                 }
             };
             note(&mut figure, place, begun, moved);
             if self.phase == Phase::Delete {
                 let begun = place.rt.now();
-                place.tree.remove_file(&copy_of(&path)).await.map_err(IoFailure::from)?;
+                self.remove_file(place, &copy_of(&path)).await?;
                 note(&mut figure, place, begun, 0);
             }
         }
@@ -225,7 +257,15 @@ impl Worker {
 
     async fn new_file(&self, place: &Place, path: &Path) -> Result<FileRef, IoFailure> {
         let how = OpenHow { write: true, create: true, exclusive: true, ..OpenHow::default() };
-        Ok(place.tree.open(path, how).await?)
+        let file = place.tree.open(path, how).await?;
+        self.job.there.fetch_add(1, Ordering::Relaxed);
+        Ok(file)
+    }
+
+    async fn remove_file(&self, place: &Place, path: &Path) -> Result<(), IoFailure> {
+        place.tree.remove_file(path).await?;
+        self.job.there.fetch_sub(1, Ordering::Relaxed);
+        Ok(())
     }
 
     async fn finish(&self, file: FileRef) -> Result<(), IoFailure> {

@@ -27,6 +27,6 @@ pub mod table;
 #[cfg(test)]
 mod tests;
 
-pub use engine::run;
+pub use engine::{Heard, Listener, run};
 pub use figures::{Figure, Phase, SmallFilesOutcome};
 pub use plan::{Plan, PlanError, Sizes, SizesError};

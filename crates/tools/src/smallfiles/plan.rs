@@ -1,6 +1,7 @@
 //! What a run over small files is to do.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 use stdx::{ByteCount, units::SizeError};
 
@@ -47,6 +48,22 @@ impl FromStr for Sizes {
     }
 }
 
+impl Sizes {
+    /// What so many files take in whole blocks on average.
+    fn space_of(&self, files: u64, block: u64) -> u64 {
+        let block = u128::from(block);
+        // Blocks of one file of each size from 1 to this.
+        let blocks_upto = |size: u128| {
+            let (whole, rest) = (size / block, size % block);
+            block * whole * (whole + 1) / 2 + rest * (whole + 1)
+        };
+        let (min, max) = (u128::from(self.min.bytes()), u128::from(self.max.bytes()));
+        let blocks = blocks_upto(max) - blocks_upto(min.max(1) - 1);
+        let each = (blocks * block).div_ceil(max - min + 1);
+        u64::try_from(each.saturating_mul(u128::from(files))).unwrap_or(u64::MAX)
+    }
+}
+
 impl fmt::Display for Sizes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.min == self.max {
@@ -90,6 +107,25 @@ impl Plan {
             durable: false,
             cold: false,
         }
+    }
+
+    /// The directory that it makes, and in which all of its files lie.
+    pub fn root(&self) -> PathBuf {
+        PathBuf::from(format!("smallfiles.{}", self.number))
+    }
+
+    /// Files and directories that are there together: the copies lie beside what is copied.
+    pub fn names(&self) -> u64 {
+        self.files.saturating_mul(2).saturating_add(self.directories).saturating_add(1)
+    }
+
+    /// What those take of a file system that gives space by blocks, with all sizes equally often.
+    pub fn space(&self, block: ByteCount) -> ByteCount {
+        let block = block.bytes().max(1);
+        let directories = (self.directories + 1).saturating_mul(block);
+        ByteCount(
+            self.sizes.space_of(self.files.saturating_mul(2), block).saturating_add(directories),
+        )
     }
 
     /// Whether it can be run.

@@ -7,8 +7,8 @@ use rt::{FileTree, MemoryTree, OpKind, Runtime};
 use sim::SimReactor;
 use sim::host::Processor;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 use stdx::ByteCount;
 use workload::content::{Content, ContentSpec};
 use workload::crew::OneRuntime;
@@ -18,6 +18,8 @@ struct Run {
     result: Result<SmallFilesOutcome, RunError>,
     counts: Counts,
     left: usize,
+    /// How many files were left at each time that it told.
+    removing: Vec<u64>,
 }
 
 fn run_plan(plan: Plan, capacity: ByteCount, stopped: bool) -> Run {
@@ -26,14 +28,22 @@ fn run_plan(plan: Plan, capacity: ByteCount, stopped: bool) -> Run {
     let crew = OneRuntime::new(runtime.handle(), Rc::clone(&tree) as _);
     let content = Content::new(ContentSpec::default(), 1);
     let stop = Arc::new(AtomicBool::new(stopped));
+    let removing = Arc::new(Mutex::new(Vec::new()));
+    let heard = Arc::clone(&removing);
+    let listener: Listener = Arc::new(move |what| {
+        if let Heard::Removing(left) = what {
+            heard.lock().expect("no panic").push(left);
+        }
+    });
     let below = Rc::clone(&tree);
     let (result, left) = runtime
         .block_on(async move {
-            let result = run(&crew, &plan, &content, 1, stop, &|_| {}).await;
+            let result = run(&crew, &plan, &content, 1, stop, listener).await;
             (result, below.list("".as_ref()).await.expect("it lists").len())
         })
         .expect("it ends");
-    Run { result, counts: tree.counts(), left }
+    let removing = removing.lock().expect("no panic").clone();
+    Run { result, counts: tree.counts(), left, removing }
 }
 
 #[test]
@@ -61,6 +71,7 @@ fn every_file_goes_through_every_phase_once() {
     let mean = bytes as f64 / 1000.0 / 1024.0;
     assert!((47.0..54.0).contains(&mean), "{mean} KiB a file");
     assert_eq!((run.counts.created, run.counts.removed, run.left), (2000, 2000, 0));
+    assert_eq!(run.removing, [], "nothing is left to remove");
     assert_eq!(run.counts.synced, 2000);
     assert_eq!(run.counts.bytes[&OpKind::Write], 2 * bytes);
     assert_eq!(run.counts.bytes[&OpKind::Read], 2 * bytes);
@@ -86,6 +97,25 @@ fn a_stopped_run_or_a_full_disk_leaves_nothing_behind() {
     let error = run.result.expect_err("the disk is full").to_string();
     assert!(error.contains(".copy: write of 4 KiB at byte 0"), "{error}");
     assert_eq!(run.left, 0);
+    // The files, and the copies until then: the one that did not fit is there, too.
+    let all = run.removing[0];
+    assert!((101..200).contains(&all), "{all}");
+    assert_eq!(run.removing, (0..=all).rev().collect::<Vec<u64>>());
+}
+
+/// What could break: room that is counted in bytes, which a million files of a byte have anywhere.
+#[test]
+fn files_take_whole_blocks_and_each_of_them_a_name() {
+    let plan = |sizes: &str| Plan { sizes: sizes.parse().expect("sizes"), ..Plan::of_files(1000) };
+    let of_block = |sizes, block| plan(sizes).space(ByteCount(block)).bytes();
+    // Ten directories and the one that they lie in; copies beside the files.
+    assert_eq!(plan("1").names(), 2011);
+    assert_eq!(of_block("1", 4096), 2011 * 4096);
+    assert_eq!(of_block("0", 4096), 11 * 4096);
+    assert_eq!(of_block("4097", 4096), (4000 + 11) * 4096);
+    assert_eq!(of_block("1:8192", 4096), 2000 * 6144 + 11 * 4096);
+    assert_eq!(of_block("0:1023", 512), 2000 * 767 + 11 * 512);
+    assert_eq!(of_block("1000:3000", 1), 2000 * 2000 + 11);
 }
 
 #[test]

@@ -34,7 +34,7 @@ struct Job {
 
 impl Job {
     fn path(&self, thread: u32) -> PathBuf {
-        PathBuf::from(format!("_tiotest_pid{}.thr{thread}", self.plan.number))
+        self.plan.path(thread)
     }
 }
 

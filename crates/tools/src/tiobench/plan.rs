@@ -1,5 +1,6 @@
 //! What a run of tiobench is to do: its cases, and how each of them goes.
 
+use std::path::PathBuf;
 use stdx::ByteCount;
 
 /// Threads of one case at the most.
@@ -115,6 +116,17 @@ impl Plan {
             direct: false,
             drop_caches: false,
         }
+    }
+
+    /// The file of a thread, counted from 0.
+    pub fn path(&self, thread: u32) -> PathBuf {
+        PathBuf::from(format!("_tiotest_pid{}.thr{thread}", self.number))
+    }
+
+    /// All files that it makes.
+    pub fn files(&self) -> impl Iterator<Item = PathBuf> {
+        let threads = self.threads.iter().copied().max().unwrap_or_default();
+        (0..threads).map(|thread| self.path(thread))
     }
 
     /// All cases, in the order of running.

@@ -10,11 +10,11 @@ use crate::output::{Failure, print, say};
 use clap::{Args, ValueEnum};
 use lab::study::ToolKind;
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use stdx::ByteCount;
 use targets::this_machine;
-use tools::bonnie::{self, Listener, Phase, Plan, Written, csv, options, plan, table};
+use tools::bonnie::{self, Heard, Listener, Plan, Written, csv, options, plan, table};
 
 /// Runs of `-x` at the most, as of `--repeats`.
 const RUNS_MAX: i64 = 1000;
@@ -118,18 +118,24 @@ pub fn run(args: BonnieArgs) -> Result<(), Failure> {
     // -x is another word for repeats.
     let common =
         Common { repeats: args.runs.unwrap_or(args.common.repeats), ..args.common.clone() };
-    let bytes = plan_bytes(&plan);
+    let bytes = plan_bytes(&plan, session::block(Path::new(".")));
     let Some(directory) = args.directory.clone() else {
         return Err(Failure::usage(format!(
             "it would write {bytes}: name the directory to write to with -d DIR (-d . for this one), and less with -s SIZE"
         )));
     };
     let session = Session::open(&common, &directory)?;
+    if let Some(creation) = &plan.creation {
+        let told = "fewer small files are -n FILES, in units of 1024";
+        session::check_names(&directory, creation.names(), told)?;
+    }
     session::check_room(
         &directory,
-        bytes,
-        "a smaller file is -s SIZE, with -r MEMORY or -r 0 where it would be refused",
+        plan_bytes(&plan, session::block(&directory)),
+        "a smaller file is -s SIZE, with -r MEMORY or -r 0 where it would be refused; small files take whole blocks, and \
+         fewer are -n FILES",
     )?;
+    session.makes([plan.path()]);
     let content_spec = session.content_spec();
     let content = session.content(content_spec);
     let only_lines = args.runs.is_some();
@@ -141,7 +147,8 @@ pub fn run(args: BonnieArgs) -> Result<(), Failure> {
         let mut plan = plan.clone();
         // Each run begins with the same seed there; here only where it was given.
         plan.seed = args.bonnie_seed.unwrap_or(session.seed(repeat) as u32);
-        let (content, stop, listener) = (content.clone(), session.stop(), listener(args.quiet));
+        let (content, stop, listener) =
+            (content.clone(), session.stop(), listener(&session, args.quiet));
         let ended = session.block_on(move |crew| async move {
             bonnie::run(&*crew, plan, &content, stop, listener).await
         });
@@ -173,13 +180,11 @@ pub fn run(args: BonnieArgs) -> Result<(), Failure> {
     session.conclude(&tool, outcomes)
 }
 
-/// What it writes that lies there at one time: the file, or the small files.
-fn plan_bytes(plan: &Plan) -> ByteCount {
+/// What it writes that lies there at one time, on a file system with such blocks: the file, or the small files.
+fn plan_bytes(plan: &Plan, block: ByteCount) -> ByteCount {
     let file = plan.file.as_ref().map_or(ByteCount::ZERO, |file| file.size);
-    let small = plan.creation.as_ref().map_or(ByteCount::ZERO, |creation| {
-        let each = creation.size_max.bytes().midpoint(creation.size_min.bytes());
-        ByteCount(each.saturating_mul(u64::from(creation.files_ki) * 1024))
-    });
+    let small = plan.creation.as_ref();
+    let small = small.map_or(ByteCount::ZERO, |creation| creation.space(block));
     file.max(small)
 }
 
@@ -280,12 +285,13 @@ fn id_of(name: &str, names: &str) -> Option<u32> {
     line.split(':').nth(2)?.parse().ok()
 }
 
-/// Says which phase is under way.
-fn listener(quiet: bool) -> Listener {
-    Arc::new(move |phase: Phase, begins| {
-        if !quiet {
-            let word = if begins { "..." } else { ": done" };
-            say(&format!("{phase}{word}"));
-        }
+/// Says which phase is under way, and what is removed before the end.
+fn listener(session: &Session, quiet: bool) -> Listener {
+    let removing = session.removing();
+    Arc::new(move |heard| match heard {
+        Heard::Removing(left) => removing(left),
+        _ if quiet => {}
+        Heard::Begins(phase) => say(&format!("{phase}...")),
+        Heard::Ends(phase) => say(&format!("{phase}: done")),
     })
 }

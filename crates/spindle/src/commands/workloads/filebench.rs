@@ -81,6 +81,7 @@ pub fn run(args: FilebenchArgs) -> Result<(), Failure> {
     };
     let plan = Rc::new(Plan::read(&name, &text, &options).map_err(Failure::usage)?);
     let session = Session::open(&args.common, directory)?;
+    session.makes(plan.filesets.iter().map(|fileset| fileset.root.clone()));
     let spec = session.content_spec();
     let content = session.content(spec);
     let mut outcomes = Vec::new();

@@ -10,14 +10,14 @@ use crate::output::{Failure, print, say};
 use clap::{Args, ValueEnum};
 use fio::{CommandLine, FioOutcome, JobError, Plan, Rooms, Setup, Stamp, nearest_of};
 use lab::study::ToolKind;
-use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use stdx::ByteCount;
-use targets::inputs::{InputError, fio_line_plan};
+use targets::inputs::{InputError, fio_line_plan, is_standard_input};
 use targets::this_machine;
 use workload::content::Form;
 use workload::outcome::Outcome;
@@ -33,6 +33,7 @@ const FIO_VERSION: &str = "fio-3.33";
     spindle lab fio job.fio --dir /mnt/scratch")]
 pub struct FioArgs {
     /// Job files, and jobs by fio's own options: each --name=NAME begins one; those before the first hold for all jobs
+    /// (a file - is standard input)
     #[arg(value_name = "JOB.fio|--OPTION=VALUE", required = true)]
     words: Vec<String>,
     /// The directory that relative paths of jobs start from
@@ -41,7 +42,7 @@ pub struct FioArgs {
     /// Run only the job of this name (and what global says); may be given several times
     #[arg(long, value_name = "NAME")]
     section: Vec<String>,
-    /// Write the output to this file instead of standard output
+    /// Write the output to this file instead of standard output; one that is there is written over, as fio does
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// The forms of the output, in fio's words
@@ -56,7 +57,7 @@ pub struct FioArgs {
     /// The same as --output-format=terse
     #[arg(long, conflicts_with = "output_format")]
     minimal: bool,
-    /// Say what would run, and stop
+    /// Say what would run, or why it would not, and stop
     #[arg(long)]
     parse_only: bool,
     // What fio's program has for its line of progress, which is not shown here.
@@ -85,6 +86,13 @@ enum Format {
     JsonPlus,
     /// One line a job, version 3
     Terse,
+}
+
+impl FioArgs {
+    /// Whether the output is for people to read, too.
+    fn is_for_people(&self) -> bool {
+        self.output_format.contains(&Format::Normal)
+    }
 }
 
 /// The options of the command itself, each with whether it takes a value.
@@ -220,9 +228,6 @@ pub fn run(mut args: FioArgs) -> Result<(), Failure> {
         InputError::Memory(error) => Failure::failed(error),
         error => Failure::usage(error),
     })?;
-    if args.parse_only {
-        return print(&plan.describe());
-    }
     this_machine::check_directory(&args.dir).map_err(Failure::usage)?;
     for directory in plan.directories() {
         this_machine::check_directory(&args.dir.join(directory))
@@ -239,39 +244,32 @@ pub fn run(mut args: FioArgs) -> Result<(), Failure> {
         true => Arc::new(below_root(&plan, &args.dir)?),
         false => plan,
     };
-    let mut session = Session::open_at(&args.common, root, there(&measured))?;
-    let folders: BTreeSet<PathBuf> = plan
-        .files()
-        .iter()
-        .filter_map(|file| Some(there(root.join(file).parent()?).to_owned()))
-        .collect();
-    session.makes_files_in(folders.into_iter());
+    let session = Session::open_at(&args.common, root, there(&measured))?;
+    session.makes(plan.files().into_iter().chain(plan.beside()));
     let rooms: Rc<dyn Rooms> = Rc::new(HostRooms { root: root.to_owned() });
+    if args.parse_only {
+        let (plan, setup) = (Arc::clone(&plan), setup(&args, &session, 0, &rooms));
+        let checked = session.block_on(move |crew| fio::check(crew, plan, setup));
+        checked.map_err(Failure::failed)?;
+        return print(&asked.describe());
+    }
     let mut told = Told::new(&args, session.repeats());
-    if told.is_for_people() {
+    if args.is_for_people() {
         session.told(told.write(&fio::opening(&plan, &version())))?;
     }
     let (mut outcomes, mut failed) = (Vec::new(), None);
     for repeat in 0..session.repeats() {
         let (plan, stop) = (Arc::clone(&plan), session.stop());
-        let quiet = !told.is_for_people();
-        let setup = Setup {
-            seed: session.seed(repeat),
-            form: Form::Bytes,
-            destructive: args.destructive,
-            rooms: Some(Rc::clone(&rooms)),
-            say: Rc::new(move |line: &str| {
-                if !quiet {
-                    say(line);
-                }
-            }),
-        };
+        let setup = setup(&args, &session, repeat, &rooms);
         let ended = session.block_on(move |crew| fio::run(crew, plan, setup, stop));
         let Some(outcome) = session.ended(ended, &outcomes)? else { break };
-        session.told(told.tell(&outcome, repeat + 1))?;
-        session.told(write_logs(&outcome, repeat + 1, session.repeats()))?;
-        // What was done until then is told, as fio does, and that it is no result.
-        if session.ends_early(&outcomes)? {
+        let is_whole = !session.is_stopped();
+        // Where nothing else is the result, what was done until then is told, as fio does, and that it is none.
+        if is_whole || outcomes.is_empty() {
+            session.told(told.tell(&outcome, repeat + 1, is_whole))?;
+            session.told(write_logs(&outcome, repeat + 1, session.repeats()))?;
+        }
+        if !is_whole {
             break;
         }
         for error in &outcome.errors {
@@ -280,10 +278,27 @@ pub fn run(mut args: FioArgs) -> Result<(), Failure> {
         outcomes.push(outcome.outcome());
     }
     session.told(told.end())?;
+    session.ends_early(&outcomes)?;
     conclude(&args, &line, &asked, &session, outcomes)?;
     match failed {
         Some(error) => Err(Failure::failed(error)),
         None => Ok(()),
+    }
+}
+
+/// How a repeat differs from what its jobs say.
+fn setup(args: &FioArgs, session: &Session, repeat: u32, rooms: &Rc<dyn Rooms>) -> Setup {
+    let quiet = !args.is_for_people();
+    Setup {
+        seed: session.seed(repeat),
+        form: Form::Bytes,
+        destructive: args.destructive,
+        rooms: Some(Rc::clone(rooms)),
+        say: Rc::new(move |line: &str| {
+            if !quiet {
+                say(line);
+            }
+        }),
     }
 }
 
@@ -296,7 +311,10 @@ fn conclude(
 ) -> Result<(), Failure> {
     let files = line.files.iter().filter_map(|file| targets::inputs::job_text(file).ok());
     let text: String = std::iter::once(line.text()).chain(files).collect();
-    let stem = line.files.first().and_then(|file| file.file_stem());
+    let stem = line.files.first().and_then(|file| match is_standard_input(file) {
+        true => Some(OsStr::new("standard input")),
+        false => file.file_stem(),
+    });
     let name = match line.job() {
         // Figures of several are their sum, and no one's.
         Some(job) => match asked.job_names().as_slice() {
@@ -373,10 +391,6 @@ impl<'a> Told<'a> {
         Told { formats, file, begun: false, repeats, documents: BTreeMap::new() }
     }
 
-    fn is_for_people(&self) -> bool {
-        self.formats.contains(&Format::Normal)
-    }
-
     /// Writes what follows. The first of it begins the file, where the output goes to one.
     fn write(&mut self, text: &str) -> Result<(), Failure> {
         let Some(path) = self.file else { return print(text) };
@@ -389,8 +403,8 @@ impl<'a> Told<'a> {
         written.map_err(|error| unwritable(path, &error))
     }
 
-    /// Tells a repeat, counted from 1.
-    fn tell(&mut self, outcome: &FioOutcome, repeat: u32) -> Result<(), Failure> {
+    /// Tells a repeat, counted from 1, and in JSON whether it was ended before its end.
+    fn tell(&mut self, outcome: &FioOutcome, repeat: u32, is_whole: bool) -> Result<(), Failure> {
         let stamp = stamp()?;
         let mut text = String::new();
         for (at, format) in self.formats.iter().enumerate() {
@@ -398,7 +412,10 @@ impl<'a> Told<'a> {
                 Format::Normal => text.push_str(&outcome.text(&stamp)),
                 Format::Terse => text.push_str(&outcome.terse(&stamp)),
                 Format::Json | Format::JsonPlus => {
-                    let document = outcome.json(&stamp, *format == Format::JsonPlus);
+                    let mut document = outcome.json(&stamp, *format == Format::JsonPlus);
+                    if let (false, Some(fields)) = (is_whole, document.as_object_mut()) {
+                        fields.insert("interrupted".to_owned(), true.into());
+                    }
                     match self.repeats {
                         1 => text.push_str(&document_text(&document)?),
                         _ => gather(&mut self.documents, at, document, repeat),

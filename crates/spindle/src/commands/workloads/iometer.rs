@@ -103,6 +103,7 @@ pub fn run(args: IometerArgs) -> Result<(), Failure> {
         Session::open_at(&args.common, root, args.device.as_deref().unwrap_or(&args.dir))?;
     let content_spec = session.content_spec();
     let content = session.content(content_spec);
+    session.makes(plan.files.iter().filter(|file| file.made).map(|file| file.path.clone()));
     let minutes = plan.time().as_secs_f64() / 60.0;
     say(&format!("{} tests, {minutes:.1} minutes and the time to make files", plan.tests.len()));
     let plan = Rc::new(plan);
@@ -132,7 +133,9 @@ pub fn run(args: IometerArgs) -> Result<(), Failure> {
         });
         session.told(untold.take().map_or(Ok(()), Err))?;
         let Some(outcome) = session.ended(ended, &outcomes)? else { break };
-        if let Some(csv) = &args.csv {
+        // Where other repeats are the result, one that came to no end is none.
+        let is_told = outcomes.is_empty() || !session.is_stopped();
+        if let Some(csv) = args.csv.as_ref().filter(|_| is_told) {
             let path = numbered(csv, repeat, session.repeats());
             let text = results_csv(&plan, &outcome, &stamps.borrow());
             std::fs::write(&path, text)

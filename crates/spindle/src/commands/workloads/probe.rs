@@ -125,6 +125,9 @@ fn run_hdparm(args: &HdparmArgs) -> Result<(), Failure> {
         direct: args.direct,
     };
     let session = Session::open_at(&args.common, &root, args.path.as_ref().unwrap_or(&args.dir))?;
+    if args.path.is_none() {
+        session.makes([plan.path.clone()]);
+    }
     if args.cached {
         session.reads_cache();
     }
@@ -177,6 +180,9 @@ fn run_dd(args: &DdArgs) -> Result<(), Failure> {
         _ => args.dir.clone(),
     };
     let session = Session::open_at(&args.common, Path::new("/"), there(&of))?;
+    if let Output::File(path) = &read.output {
+        session.makes([path.clone()]);
+    }
     // What is there may be written over.
     if let (Output::File(path), Some(count)) = (&read.output, read.count)
         && !Path::new("/").join(path).exists()

@@ -1,12 +1,12 @@
 //! What every tool's command has: where it works, who works, what is written, how often, and what
 //! becomes of the figures.
 
+use super::made::Made;
 use crate::commands::clock::unix_s;
 use crate::commands::reports::{self, raise_on_interrupt};
 use crate::output::{Failure, print, say};
-use crate::printable;
 use clap::{Args, ValueEnum};
-use host::{Clock, HostRuntime, ReactorKind};
+use host::{Clock, HostRuntime, ReactorKind, Room};
 use lab::measure::files::{Ends, tool_run};
 use lab::measure::{DiskView, Mark};
 use lab::pitfalls::Pitfall;
@@ -15,14 +15,14 @@ use lab::single::{self, Single};
 use lab::study::ToolKind;
 use lab::target::{CellRun, StopFlag};
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 use stdx::{ByteCount, Prng};
 use targets::crew::ThreadCrew;
 use targets::surroundings::HostFacts;
@@ -35,8 +35,11 @@ use workload::outcome::Outcome;
 /// Repeats at the most, as in a study.
 const REPEATS_MAX: i64 = 1000;
 
-/// The most files that are named of those that an interrupted tool leaves.
-const LEFT_OVER_NAMED_MAX: usize = 5;
+/// Time between two lines about what is removed. Shorter fills logs, longer looks dead.
+const LINE_EVERY: Duration = Duration::from_secs(5);
+
+/// What a tool that was interrupted can't be asked for.
+const NO_RESUME: &str = "it can't be gone on with, as a study can by --resume: run it anew";
 
 // What every tool's command takes.
 #[derive(Args, Clone, Debug)]
@@ -88,13 +91,14 @@ pub struct Session {
     common: Common,
     runtime: HostRuntime,
     crew: Rc<ThreadCrew>,
+    root: PathBuf,
     measured: PathBuf,
     disks: Vec<Rc<dyn DiskView>>,
     begin: Mark,
     stop: StopFlag,
     reads_cache: Cell<bool>,
-    /// The directories where the tool makes files, and what lay there before.
-    before: BTreeMap<PathBuf, BTreeSet<OsString>>,
+    /// What the tool makes.
+    made: Made,
     /// What was told of the host before anything ran.
     host: BTreeMap<String, String>,
     began_unix_s: u64,
@@ -141,26 +145,33 @@ impl Session {
         let crew = ThreadCrew::new(&runtime, clock, root, runtime.host().kind())
             .map_err(|error| Failure::usage(format!("{error}; name a directory that is there")))?;
         let stop = StopFlag::new();
-        raise_on_interrupt(&stop)?;
+        let made = Made::default();
+        let (made_until_then, made_until_the_end) = (made.clone(), made.clone());
+        raise_on_interrupt(
+            &stop,
+            move || say(&ends_soon(&made_until_then)),
+            move || match made_until_the_end.there() {
+                Some(there) => format!("it leaves {there}"),
+                None => "it leaves nothing that it made".to_owned(),
+            },
+        )?;
         let host = targets::host_lines(measured);
         let disks = HostFacts::of(measured, true).disks;
         let disks: Vec<Rc<dyn DiskView>> =
             disks.into_iter().map(|disk| Rc::new(disk) as _).collect();
         let begin = Mark::take(&runtime.rt(), &disks, Some(&HostCounters::of_threads()));
         let (crew, measured) = (Rc::new(crew), measured.to_owned());
-        let directory =
-            if measured.is_dir() { Some(measured.as_path()) } else { measured.parent() };
-        let before = directory.map(|directory| (directory.to_owned(), entries(directory)));
         Ok(Session {
             common: common.clone(),
             runtime,
             crew,
+            root: root.to_owned(),
             measured,
             disks,
             begin,
             stop,
             reads_cache: Cell::new(false),
-            before: before.into_iter().collect(),
+            made,
             host,
             began_unix_s: unix_s(),
             broken: RefCell::new(None),
@@ -183,29 +194,37 @@ impl Session {
         self.reads_cache.set(true);
     }
 
-    /// The tool makes files in these directories; nothing of it was made yet.
-    pub fn makes_files_in(&mut self, directories: impl Iterator<Item = PathBuf>) {
-        let before = directories.map(|directory| {
-            let entries = entries(&directory);
-            (directory, entries)
-        });
-        self.before = before.collect();
+    /// The tool makes these files and directories, by their paths in its tree; nothing of them was made yet.
+    pub fn makes(&self, paths: impl IntoIterator<Item = PathBuf>) {
+        self.made.expect(paths.into_iter().map(|path| self.root.join(path)));
     }
 
-    /// What came to lie in the tool's directories since it began, to be told after an end before the end; nothing where
-    /// nothing did.
+    /// What is there of what the tool makes, to be told after an end before the end; nothing where nothing is.
     fn left_over(&self) -> String {
-        let new = self.before.iter().flat_map(|(directory, before)| {
-            let new = entries(directory).into_iter().filter(|name| !before.contains(name));
-            new.map(|name| printable::line(&directory.join(name).to_string_lossy()))
-        });
-        let mut new: Vec<String> = new.collect();
-        let more = new.len().saturating_sub(LEFT_OVER_NAMED_MAX);
-        new.truncate(LEFT_OVER_NAMED_MAX);
-        match (new.is_empty(), more) {
-            (true, _) => String::new(),
-            (_, 0) => format!("; it leaves {}", new.join(", ")),
-            _ => format!("; it leaves {} and {more} more", new.join(", ")),
+        self.made.there().map_or_else(String::new, |there| format!("; it leaves {there}"))
+    }
+
+    /// Hears how many files a run that comes to no end has still to remove, and says so now and then.
+    pub fn removing(&self) -> impl Fn(u64) + Send + Sync + 'static {
+        let made = self.made.clone();
+        let told: Mutex<Option<(Instant, u64)>> = Mutex::new(None);
+        move |left| {
+            // Nobody leaves it half changed.
+            let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
+            let all = match *told {
+                None => {
+                    let place =
+                        made.there().map_or_else(String::new, |there| format!(" of {there}"));
+                    say(&format!("removing {left} files{place}"));
+                    left
+                }
+                Some((last, all)) if last.elapsed() >= LINE_EVERY => {
+                    say(&format!("{left} of {all} files are still to be removed"));
+                    all
+                }
+                Some(_) => return,
+            };
+            *told = Some((Instant::now(), all));
         }
     }
 
@@ -242,6 +261,11 @@ impl Session {
         ended.expect("a real runtime never knows that it would wait for ever")
     }
 
+    /// Whether Ctrl-C was pressed.
+    pub fn is_stopped(&self) -> bool {
+        self.stop.is_raised()
+    }
+
     /// Whether Ctrl-C was pressed: then the repeats that are done are the result, and what is under way is none.
     ///
     /// # Errors
@@ -249,7 +273,7 @@ impl Session {
     pub fn ends_early(&self, done: &[Outcome]) -> Result<bool, Failure> {
         match self.stop.is_raised() {
             true if done.is_empty() => Err(Failure::interrupted(format!(
-                "interrupted: there is no result (figures above, if any, are of the time until then){}",
+                "interrupted: there is no result (figures above, if any, are of the time until then); {NO_RESUME}{}",
                 self.left_over()
             ))),
             stopped => Ok(stopped),
@@ -335,8 +359,18 @@ impl Session {
             ended_unix_s: Some(unix_s()),
         };
         let (done, total) = (outcomes.len(), self.common.repeats as usize);
+        let mut pitfalls = whole.pitfalls.clone();
+        // What is told without a report: of several repeats each has its own.
+        pitfalls.extend(
+            outcomes.first().and_then(|outcome| outcome.measured).and_then(Pitfall::of_length),
+        );
         let runs = outcomes.into_iter().map(|outcome| CellRun {
-            pitfalls: whole.pitfalls.clone(),
+            pitfalls: outcome
+                .measured
+                .and_then(Pitfall::of_length)
+                .into_iter()
+                .chain(whole.pitfalls.clone())
+                .collect(),
             disk_utilisation: whole.disk_utilisation.clone(),
             ..CellRun::from(outcome)
         });
@@ -349,7 +383,7 @@ impl Session {
         if self.common.repeats > 1 && run.table {
             self.told(print(&reports::text(&results, true)))?;
         } else {
-            for pitfall in whole.pitfalls {
+            for pitfall in pitfalls {
                 say(&format!("note: {}; {}", pitfall.what(), pitfall.mend()));
             }
         }
@@ -365,7 +399,7 @@ impl Session {
         }
         if done < total {
             return Err(Failure::interrupted(format!(
-                "interrupted after {done} of {total} repeats: the result is of these{}",
+                "interrupted after {done} of {total} repeats: the result is of these, and what was under way is left out; {NO_RESUME}{}",
                 self.left_over()
             )));
         }
@@ -373,14 +407,10 @@ impl Session {
     }
 }
 
-/// What lies in a directory; nothing where it can't be listed.
-fn entries(directory: &Path) -> BTreeSet<OsString> {
-    std::fs::read_dir(directory)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|entry| entry.file_name())
-        .collect()
+/// What Ctrl-C does, said at once: the end of what is under way may take a while.
+fn ends_soon(made: &Made) -> String {
+    let leaves = made.there().map_or_else(String::new, |there| format!(" and leaves {there}"));
+    format!("interrupted: it ends as soon as it can; Ctrl-C again ends it at once{leaves}")
 }
 
 /// The command line, as a shell would take it again.
@@ -429,6 +459,25 @@ pub fn check_fits(directory: &Path, bytes: ByteCount, told: &str) -> Result<(), 
     match free(directory) {
         Some(free) if bytes > free => Err(Failure::usage(format!(
             "{}: {bytes} are to be written, and {free} are free; {told}",
+            directory.display()
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// The block of the file system of a directory, a multiple of which each file takes; one byte where that is not known.
+pub fn block(directory: &Path) -> ByteCount {
+    Room::of(directory).map_or(ByteCount(1), |room| room.block())
+}
+
+/// Refuses more files and directories than the file system takes, before it is full of them.
+///
+/// # Errors
+/// They do not fit.
+pub fn check_names(directory: &Path, names: u64, told: &str) -> Result<(), Failure> {
+    match Room::of(directory).and_then(|room| room.files) {
+        Some(free) if names > free => Err(Failure::usage(format!(
+            "{}: {names} files and directories are to be made, and the file system has inodes for {free} (df -i); {told}",
             directory.display()
         ))),
         _ => Ok(()),

@@ -66,6 +66,7 @@ pub fn run(args: SlobArgs) -> Result<(), Failure> {
     let session = Session::open(&args.common, &args.dir)?;
     let content_spec = session.content_spec();
     let content = session.content(content_spec);
+    session.makes([slob::plan::DATA_FILE, slob::plan::REDO_FILE].map(PathBuf::from));
     session.told(print(&format!("{}\n", parameters(&plan))))?;
     say(&format!(
         "{} are written first, then it runs for {} s",

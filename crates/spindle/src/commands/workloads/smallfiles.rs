@@ -5,8 +5,9 @@ use crate::output::{Failure, print, say};
 use clap::Args;
 use lab::study::ToolKind;
 use std::path::PathBuf;
+use std::sync::Arc;
 use stdx::ByteCount;
-use tools::smallfiles::{self, Phase, Plan, Sizes, table};
+use tools::smallfiles::{self, Heard, Listener, Plan, Sizes, table};
 
 // What is done to how many files.
 #[derive(Args)]
@@ -72,17 +73,27 @@ pub fn run(args: SmallFilesArgs) -> Result<(), Failure> {
     let session = Session::open(&args.common, &args.directory)?;
     let spec = session.content_spec();
     let content = session.content(spec);
-    let mean = u128::from(plan.sizes.min.bytes() + plan.sizes.max.bytes()) / 2;
-    // The copies lie beside the files.
-    let bytes = u64::try_from(mean * u128::from(plan.files) * 2).unwrap_or(u64::MAX);
-    session::check_fits(&args.directory, ByteCount(bytes), "make the files fewer or smaller")?;
+    session::check_names(&args.directory, plan.names(), "make the files fewer (-n)")?;
+    let block = session::block(&args.directory);
+    let told = match block {
+        ByteCount(1) => "make the files fewer or smaller".to_owned(),
+        block => format!(
+            "each file and its copy takes whole blocks of {block}: make them fewer or smaller"
+        ),
+    };
+    session::check_fits(&args.directory, plan.space(block), &told)?;
+    session.makes([plan.root()]);
     let mut outcomes = Vec::new();
     for repeat in 0..session.repeats() {
         let (plan, content, stop) = (plan.clone(), content.clone(), session.stop());
         let seed = session.seed(repeat);
-        let heard = |phase: Phase| say(&format!("{} ...", phase.word()));
+        let removing = session.removing();
+        let listener: Listener = Arc::new(move |heard| match heard {
+            Heard::Phase(phase) => say(&format!("{} ...", phase.word())),
+            Heard::Removing(left) => removing(left),
+        });
         let ended = session.block_on(move |crew| async move {
-            smallfiles::run(&*crew, &plan, &content, seed, stop, &heard).await
+            smallfiles::run(&*crew, &plan, &content, seed, stop, listener).await
         });
         let Some(outcome) = session.ended(ended, &outcomes)? else { break };
         session.told(print(&table::text(&outcome)))?;

@@ -5,7 +5,8 @@ use crate::output::{Failure, print, say};
 use clap::Args;
 use lab::study::ToolKind;
 use std::path::PathBuf;
-use stdx::{ByteCount, units::MIB};
+use stdx::ByteCount;
+use stdx::units::{MIB, SizeError};
 use targets::this_machine;
 use tools::tiobench::{self, Case, Plan, table};
 
@@ -18,12 +19,12 @@ pub struct TiobenchArgs {
     /// The directory to work in
     #[arg(short = 'd', long, visible_alias = "dir", value_name = "DIR")]
     target: Option<PathBuf>,
-    /// Size of all threads' files together, in MiB; several times for several [default: twice the memory]
-    #[arg(long, value_name = "MIB")]
+    /// Size of all threads' files together, in MiB (or with g, t); several times for several [default: twice the memory]
+    #[arg(long, value_name = "MIB", value_parser = size_mib)]
     size: Vec<u64>,
-    /// Block in bytes; several times for several
+    /// Block in bytes (or with k, m); several times for several
     #[arg(long, value_name = "BYTES", default_value = "4096")]
-    block: Vec<u64>,
+    block: Vec<ByteCount>,
     /// Threads; several times for several
     #[arg(long, value_name = "N", default_values = ["1", "2", "4", "8"])]
     threads: Vec<u32>,
@@ -45,8 +46,52 @@ pub struct TiobenchArgs {
     /// Make the system forget the files' pages before each phase
     #[arg(long = "flushCaches", visible_alias = "flush-caches")]
     flush_caches: bool,
+    /// Refused: raw devices
+    #[arg(long, hide = true, num_args = 0..=1, default_missing_value = "")]
+    raw: Option<String>,
+    /// Refused: Perl's own form of the figures
+    #[arg(long, hide = true, num_args = 0..=1, default_missing_value = "")]
+    dump: Option<String>,
+    /// Refused: dots while it runs
+    #[arg(long, hide = true, num_args = 0..=1, default_missing_value = "")]
+    progress: Option<String>,
+    /// Refused: what tiotest says of itself
+    #[arg(long, hide = true, num_args = 0..=1, default_missing_value = "")]
+    debug: Option<String>,
+    /// Refused: an end by time
+    #[arg(long, hide = true, num_args = 0..=1, default_missing_value = "")]
+    timeout: Option<String>,
     #[command(flatten)]
     common: Common,
+}
+
+/// Refuses by name what tiobench has and this has not.
+fn refuse_what_is_not_there(args: &TiobenchArgs) -> Result<(), Failure> {
+    let refused = [
+        (&args.raw, "--raw", "it works on files: name a directory with --target"),
+        (&args.dump, "--dump", "--out DIR writes all figures as results.json and results.csv"),
+        (&args.progress, "--progress", "each case is told when it begins"),
+        (&args.debug, "--debug", "leave it out"),
+        (&args.timeout, "--timeout", "a shorter run is a smaller --size and --random"),
+    ];
+    match refused.into_iter().find(|(given, ..)| given.is_some()) {
+        Some((_, name, instead)) => {
+            Err(Failure::usage(format!("{name} of tiobench is not supported; {instead}")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// A number of MiB, or a size with its unit.
+fn size_mib(text: &str) -> Result<u64, String> {
+    if let Ok(mib) = text.parse() {
+        return Ok(mib);
+    }
+    let size: ByteCount = text.parse().map_err(|error: SizeError| error.to_string())?;
+    match size.is_multiple_of(ByteCount::mib(1)) {
+        true => Ok(size.bytes() / MIB),
+        false => Err("write whole MiB, as 2000 or 2g".to_owned()),
+    }
 }
 
 /// Runs all cases, and prints the tables.
@@ -54,6 +99,7 @@ pub struct TiobenchArgs {
 /// # Errors
 /// With the line to print.
 pub fn run(args: TiobenchArgs) -> Result<(), Failure> {
+    refuse_what_is_not_there(&args)?;
     let sizes_mib = match args.size.is_empty() {
         true => vec![this_machine::memory().map_err(Failure::failed)?.bytes() / MIB * 2],
         false => args.size,
@@ -62,7 +108,7 @@ pub fn run(args: TiobenchArgs) -> Result<(), Failure> {
         identifier: args.identifier.unwrap_or_else(this_machine::kernel_release),
         number: std::process::id(),
         sizes_mib,
-        blocks: args.block.into_iter().map(ByteCount).collect(),
+        blocks: args.block,
         threads: args.threads,
         random: args.random,
         runs: args.numruns,
@@ -80,6 +126,7 @@ pub fn run(args: TiobenchArgs) -> Result<(), Failure> {
     };
     let session = Session::open(&args.common, &directory)?;
     session::check_room(&directory, bytes, "less is --size MIB")?;
+    session.makes(plan.files());
     let settings = settings(&plan);
     let spec = session.content_spec();
     let content = session.content(spec);

@@ -1,0 +1,237 @@
+//! The field's tools on a directory of this host, ended before their end, and where there is no room.
+//!
+//! What could break: minutes of silence while a million files are removed; what others made meanwhile named as the tool's; files of
+//! which there are more than inodes; a repeat that came to no end among those that did.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// When what is waited for does not come any more.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Two signals that lie further apart are two wishes.
+const TWO_WISHES: Duration = Duration::from_millis(1100);
+
+/// A tool under way, and what it says.
+struct Started {
+    child: Child,
+    errors: BufReader<ChildStderr>,
+    said: String,
+}
+
+impl Started {
+    fn tool(dir: &Path, words: &[&str]) -> Started {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_spindle"));
+        command.arg("lab").args(words).current_dir(dir);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the program starts");
+        let errors = BufReader::new(child.stderr.take().expect("a pipe"));
+        Started { child, errors, said: String::new() }
+    }
+
+    fn signal(&self, name: &str) {
+        let id = self.child.id().to_string();
+        let sent = Command::new("kill").args([name, &id]).status().expect("kill");
+        assert!(sent.success(), "{name}");
+    }
+
+    /// Reads what it says up to a line that has this in it.
+    #[track_caller]
+    fn until_it_says(&mut self, words: &str) {
+        loop {
+            let before = self.said.len();
+            let read = self.errors.read_line(&mut self.said).expect("text");
+            assert!(read > 0, "it never said '{words}': {}", self.said);
+            if self.said[before..].contains(words) {
+                return;
+            }
+        }
+    }
+
+    /// What it said, what it printed, and its exit status.
+    fn ended(mut self) -> (String, String, Option<i32>) {
+        self.errors.read_to_string(&mut self.said).expect("text");
+        let output = self.child.wait_with_output().expect("it ends");
+        let printed = String::from_utf8(output.stdout).expect("text");
+        (self.said, printed, output.status.code())
+    }
+}
+
+#[track_caller]
+fn waited_for(mut is_so: impl FnMut() -> bool) {
+    let until = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < until, "it does not come");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn count(dir: &Path) -> usize {
+    dir.read_dir().map_or(0, |entries| entries.count())
+}
+
+/// The folder that a tool made, by the beginning of its name.
+fn made(dir: &Path, begins: &str) -> Option<PathBuf> {
+    let entries = dir.read_dir().ok()?.flatten();
+    let mut names = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(begins));
+    names.next().map(|entry| entry.path())
+}
+
+#[test]
+fn many_files_are_removed_with_words_and_left_where_it_is_asked_again() {
+    for again in [false, true] {
+        let dir = tempfile::tempdir().expect("a folder");
+        let words = ["smallfiles", "-n", "100000", "-s", "1", "--dirs", "1"];
+        let mut tool = Started::tool(dir.path(), &words);
+        waited_for(|| {
+            made(dir.path(), "smallfiles.")
+                .is_some_and(|made| count(&made.join("000000")) >= 20_000)
+        });
+        // Somebody else's, which it must not name.
+        std::fs::write(dir.path().join("others"), "x").expect("written");
+        let folder = made(dir.path(), "smallfiles.").expect("it is there");
+        let name = folder.file_name().expect("a name").to_string_lossy().into_owned();
+        tool.signal("-INT");
+        tool.until_it_says("Ctrl-C again ends it at once and leaves ");
+        assert!(
+            tool.said.lines().last().is_some_and(|line| line.ends_with(&name)),
+            "{}",
+            tool.said
+        );
+        tool.until_it_says("removing ");
+        let line = tool.said.lines().last().expect("a line").to_owned();
+        let number: u64 = line.split(' ').nth(1).and_then(|n| n.parse().ok()).expect("a number");
+        assert!(number >= 20_000 && line.contains(" files of ") && line.ends_with(&name), "{line}");
+        if again {
+            // It stands still meanwhile, so that it is not done before it is asked again.
+            tool.signal("-STOP");
+            std::thread::sleep(TWO_WISHES);
+            tool.signal("-INT");
+            tool.signal("-CONT");
+        }
+        let (said, _, status) = tool.ended();
+        assert_eq!(status, Some(130), "{said}");
+        assert!(!said.contains("others"), "{said}");
+        let last = said.lines().last().expect("a line");
+        match again {
+            true => {
+                assert!(last.contains("interrupted twice: ended at once"), "{said}");
+                assert!(last.contains("it leaves ") && last.ends_with(&name), "{said}");
+                assert!(folder.join("000000").is_dir());
+            }
+            false => {
+                assert!(last.contains("there is no result") && !last.contains("leaves"), "{said}");
+                assert!(last.contains("as a study can by --resume: run it anew"), "{said}");
+                assert!(!folder.exists());
+            }
+        }
+    }
+}
+
+#[test]
+fn small_files_of_bonnie_are_removed_with_words() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let words = ["bonnie", "-d", ".", "-s", "0", "-n", "64:100:100", "-q"];
+    let mut tool = Started::tool(dir.path(), &words);
+    waited_for(|| made(dir.path(), "Bonnie.").is_some_and(|made| count(&made) >= 5000));
+    tool.signal("-INT");
+    tool.until_it_says("removing ");
+    let (said, _, status) = tool.ended();
+    assert_eq!(status, Some(130), "{said}");
+    assert_eq!(count(dir.path()), 0, "{said}");
+}
+
+#[test]
+fn a_repeat_that_came_to_no_end_is_not_told_among_the_others() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let words = [
+        "fio",
+        "--name=a",
+        "--rw=read",
+        "--size=64k",
+        "--time_based",
+        "--runtime=2",
+        "--repeats=3",
+    ];
+    let words = [&words[..], &["--output-format=json,terse", "--out=report"]].concat();
+    let mut tool = Started::tool(dir.path(), &words);
+    let mut first = [0];
+    // The terse line of the first repeat.
+    tool.child.stdout.as_mut().expect("a pipe").read_exact(&mut first).expect("a repeat is told");
+    std::thread::sleep(Duration::from_millis(300));
+    tool.signal("-INT");
+    let (said, printed, status) = tool.ended();
+    assert_eq!(status, Some(130), "{said}");
+    assert!(said.contains("interrupted after 1 of 3 repeats"), "{said}");
+    assert!(said.contains("what was under way is left out"), "{said}");
+    let (terse, json) = printed.split_once('\n').expect("a line, and a document");
+    assert!(!terse.is_empty() && !terse.contains('{'), "{printed}");
+    let json: serde_json::Value = serde_json::from_str(json).expect("one document");
+    let repeats: Vec<_> =
+        json["jobs"].as_array().expect("jobs").iter().map(|job| &job["repeat"]).collect();
+    assert_eq!(repeats, [1]);
+    assert!(json.get("interrupted").is_none());
+
+    // Where it is all that there is, it is told, and what it is.
+    let words = [
+        "fio",
+        "--name=a",
+        "--rw=read",
+        "--size=64k",
+        "--time_based",
+        "--runtime=60",
+        "--output-format=json",
+    ];
+    let tool = Started::tool(dir.path(), &words);
+    std::thread::sleep(Duration::from_millis(1500));
+    tool.signal("-INT");
+    let (said, printed, status) = tool.ended();
+    assert_eq!(status, Some(130), "{said}");
+    let json: serde_json::Value = serde_json::from_str(&printed).expect("one document");
+    assert_eq!(json["interrupted"], true, "{said}");
+}
+
+/// Runs a tool in a file system of few inodes of its own; nothing where none can be mounted.
+fn in_few_inodes(size: &str, words: &str) -> Option<Output> {
+    let dir = tempfile::tempdir().expect("a folder");
+    let program = env!("CARGO_BIN_EXE_spindle");
+    let script = format!(
+        "mount -t tmpfs -o size={size},nr_inodes=300 few {at} || exit 77; cd {at} && exec {program} lab {words}",
+        at = dir.path().display()
+    );
+    let output = Command::new("unshare").args(["-rm", "sh", "-c", &script]).output();
+    let output = output.ok().filter(|output| output.status.code() != Some(77))?;
+    let refused = String::from_utf8_lossy(&output.stderr).contains("unshare");
+    (!refused).then_some(output)
+}
+
+#[test]
+fn files_without_inodes_are_refused_and_named_where_they_run_out() {
+    let Some(output) = in_few_inodes("64m", "smallfiles -n 500 -s 1") else {
+        println!("skipped: nothing can be mounted");
+        return;
+    };
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("1006 files and directories are to be made") && said.contains("inodes"),
+        "{said}"
+    );
+    let output = in_few_inodes("64m", "bonnie -d . -s 0 -n 1").expect("as before");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("1025 files and directories are to be made"), "{said}");
+    // Blocks, of which each file takes one, and there are 256.
+    let output = in_few_inodes("1m", "smallfiles -n 140 -s 1").expect("as before");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("whole blocks of 4 KiB"), "{said}");
+    // What nobody counts before runs out while it runs.
+    let job = "fio --name=a --rw=write --bs=4k --size=4m --nrfiles=1000";
+    let output = in_few_inodes("64m", job).expect("as before");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("no inodes left") && said.contains("df -i"), "{said}");
+}
