@@ -191,9 +191,11 @@ mod tests {
     use crate::context::Context;
     use crate::error::Error;
     use rt::Buf;
+    use std::slice;
     use std::sync::Mutex;
 
     const LEN: u64 = 1 << 20;
+    const FIRST: Range<u64> = 0..512;
 
     /// Ones, but for places that can't be read.
     struct Bad {
@@ -275,7 +277,7 @@ mod tests {
     #[test]
     fn what_is_no_damage_stays_an_error() {
         for kind in [IoErrorKind::Gone, IoErrorKind::Locked] {
-            let (context, device, lines) = told(&[0..512], kind);
+            let (context, device, lines) = told(slice::from_ref(&FIRST), kind);
             let asked = Rc::clone(&device);
             let answers = context.finish(async move {
                 let read = asked.submit(Request::read(Offset(0), ByteCount(4096))).await;
@@ -292,7 +294,7 @@ mod tests {
             assert_eq!((device.tell_all(), lines.lock().expect("nobody panicked").len()), (0, 0));
         }
         // Where nobody knows what is stored it is read.
-        let (context, device, _) = told(&[0..512], IoErrorKind::TooFewMembers);
+        let (context, device, _) = told(slice::from_ref(&FIRST), IoErrorKind::TooFewMembers);
         let extents = context.finish(async move {
             Ok::<_, Error>(device.extents(Offset(0), ByteCount(4096), 9).await)
         });

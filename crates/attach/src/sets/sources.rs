@@ -278,8 +278,8 @@ fn listed(names: impl Iterator<Item = String>) -> String {
 /// Where there is none, or several.
 pub fn among(found: Vec<Found>, called: &str) -> Result<Choice, Error> {
     let sets = assemble::sets(found);
-    if !sets.iter().any(|(_, devices)| is_called(devices, called)) {
-        let names = sets.iter().filter_map(|(_, devices)| devices.first().map(name::shown_by));
+    if !sets.values().any(|devices| is_called(devices, called)) {
+        let names = sets.values().filter_map(|devices| devices.first().map(name::shown_by));
         return Err(Error::NoSet { called: called.into(), listed: listed(names) });
     }
     let mut fitting = sets.into_iter().filter(|(_, devices)| is_called(devices, called));
