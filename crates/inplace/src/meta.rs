@@ -81,9 +81,14 @@ impl MetaBlock {
         change(&mut self.bytes.borrow_mut()[range]);
     }
 
-    /// A copy of the content.
+    /// A copy of the content. That of a group whose blocks are all taken, or all free, takes no memory.
     pub(crate) fn image(&self) -> Buf {
-        Buf::copy_of(&self.bytes())
+        let bytes = self.bytes();
+        let first = bytes.first_chunk::<8>().map(|word| u64::from_le_bytes(*word));
+        match first.filter(|word| bytes.chunks(8).all(|other| *other == word.to_le_bytes())) {
+            Some(word) => Buf::fill(word, bytes.len()),
+            None => Buf::copy_of(&bytes),
+        }
     }
 
     /// The chunks that a range touches.
