@@ -3,7 +3,8 @@
 //! **Reads** go to one copy. Which: one that goes on where a piece of this request ended; else, as md
 //! does, a rotating member whose last request ended just there (so a sequential stream keeps its
 //! member), else one that is idle, else the one whose head is nearest (rotating members), then the one
-//! with the fewest requests in flight, then the lowest slot. Where the copies are not known to be equal
+//! with the fewest requests in flight, then the lowest slot. Of far copies on rotating members, as in md, always that
+//! at the lowest address: a stream goes on over all members as on a RAID 0, in the fast half. Where the copies are not known to be equal
 //! (an array not yet initialised), always the first: reading twice must give the same.
 //!
 //! **A bad place** ([`Medium`](IoErrorKind::Medium)) is read from another copy, block by block where
@@ -94,11 +95,15 @@ impl Mirror {
         let goes_on = |slot: usize, at: u64| {
             recent.iter().any(|run| run.slot == slot && run.at + run.len == at)
         };
+        let lowest_first = self.map.has_far_copies();
         candidates
             .min_by_key(|place| {
-                let stays = goes_on(place.slot, place.at);
                 let in_flight = members.in_flight(place.slot);
                 let distance = members.distance(place.slot, place.at);
+                if lowest_first && distance.is_some() {
+                    return (false, false, false, Some(place.at), in_flight, place.slot);
+                }
+                let stays = goes_on(place.slot, place.at);
                 let is_under_head = distance == Some(0);
                 (!stays, !is_under_head, in_flight > 0, distance, in_flight, place.slot)
             })

@@ -87,6 +87,11 @@ impl MirroredMap {
         }
     }
 
+    /// Whether copies lie in several parts of the members, one in each.
+    pub(crate) fn has_far_copies(&self) -> bool {
+        self.far > 1 && self.near == 1
+    }
+
     /// RAID 10 of this layout with a chunk on each member: who holds the same as whom. None where there is no such.
     pub(crate) fn of_slots(layout: Layout, disks: usize) -> Option<MirroredMap> {
         let Layout::Mirrored { near, far, offset, far_sets } = layout else { return None };
