@@ -3,7 +3,7 @@
 
 use crate::rig::{Disk, Rig, SHAPES, Shape, runtime, shape};
 use futures_util::future::join_all;
-use md::{Array, ArraySpec, Initialise, Level, MemberState, SyncError, SyncPriority};
+use md::{Array, ArraySpec, Initialise, Layout, Level, MemberState, SyncError, SyncPriority};
 use rt::filter::{Effect, Rule, Slowness};
 use rt::{Buf, Device, DeviceRef, IoErrorKind, MemoryDevice, OpKind, Request, Rt};
 use std::cell::Cell;
@@ -555,4 +555,37 @@ fn two_sequential_readers_of_a_mirror_of_rotating_disks_each_keep_a_member() {
             assert!(records.windows(2).all(|pair| pair[0].offset + pair[0].len == pair[1].offset));
         }
     });
+}
+
+/// Heads that are at the far copies, as writes leave them, draw no stream there.
+#[test]
+fn a_stream_reads_far_copies_of_rotating_disks_where_they_are_low() {
+    let in_first_half = |at: u64| at < 1 << 23;
+    let in_even_row = |at: u64| (at >> 16).is_multiple_of(2);
+    for (name, is_low) in [("far-2", in_first_half as fn(u64) -> bool), ("offset-2", in_even_row)] {
+        with_rt(|rt| async move {
+            let mut prng = Prng::new(2);
+            let disks: Vec<Disk> = (0..4)
+                .map(|n| Disk::rotating(&rt, &format!("disk{n}"), 1 << 24, &mut prng))
+                .collect();
+            let mut spec = ArraySpec::new(Level::Raid10, disks.iter().map(Disk::device).collect());
+            spec.layout = Layout::parse(Level::Raid10, name).expect("a layout");
+            spec.chunk = ByteCount(1 << 16);
+            let array = Array::create(&rt, "array", spec).expect("an array");
+            write(&array, 0, &vec![7; 4 << 20]).await;
+            let before: Vec<usize> = disks.iter().map(|disk| disk.trace.records().len()).collect();
+            for window in 0..8 {
+                let reads = (0..8).map(|n| read(&array, (window * 8 + n) << 16, 1 << 16));
+                join_all(reads).await;
+            }
+            for (disk, before) in disks.iter().zip(before) {
+                let records = &disk.trace.records()[before..];
+                assert!(!records.is_empty(), "{name}: all take part");
+                assert!(
+                    records.iter().all(|one| is_low(one.offset.bytes())),
+                    "{name}: {records:?}"
+                );
+            }
+        });
+    }
 }
