@@ -198,6 +198,20 @@ fn what_is_lost_by_a_stale_leaf_and_missing_ones_is_told_everywhere() {
         }
         let status = done(at, &["zpool", "status", "-x"]);
         assert!(status.contains("too few others are there to stand in for it"), "{status}");
+        // The group that is named is one that they all have. Its blocks may have been given to others since.
+        let (_, rest) = status.split_once("'zfs -T ").expect("a group is named");
+        let (group, _) = rest.split_once('\'').expect("a number");
+        let before = run(at, &["zfs", "-T", group, "list", "-H", "-o", "name"]);
+        match before.status.success() {
+            true => assert_eq!(before.stdout, b"w\nw/before\n"),
+            false => {
+                let said = String::from_utf8_lossy(&before.stderr).into_owned();
+                assert!(said.contains("were overwritten by later ones"), "{said}");
+            }
+        }
+        for (call, text) in told(at) {
+            assert!(text.contains(&format!("'zfs -T {group}'")), "{kind}, {call}: {text}");
+        }
         assert!(status.contains("'zpool scrub --read-only w' names the files"), "{status}");
         for call in [&["zpool", "status", "-j", "--json-int"][..], &["scan", "-j"]] {
             let json = json(at, call);

@@ -43,10 +43,10 @@ impl FoundPool {
         behind
     }
 
-    /// When the last group before this one was written, in seconds since 1970, of which an uberblock is left.
-    pub fn written_before(&self, txg: u64) -> Option<u64> {
+    /// The last group before this one of which an uberblock is left, and when it was written, in seconds since 1970.
+    pub fn last_before(&self, txg: u64) -> Option<(u64, u64)> {
         let uberblocks = self.uberblocks();
         let before = uberblocks.iter().filter(|one| one.txg < txg).max_by_key(|one| one.txg)?;
-        Some(before.timestamp)
+        Some((before.txg, before.timestamp))
     }
 }

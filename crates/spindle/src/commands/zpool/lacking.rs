@@ -28,8 +28,8 @@ pub struct Lacking {
     groups: BTreeMap<u64, RangeSet>,
     /// The leaves that are there; of an open pool there are some.
     there: BTreeSet<u64>,
-    /// When the last group before each of these was written, the first ones that leaves lack.
-    times: BTreeMap<u64, u64>,
+    /// The last group before each of these, the first ones that leaves lack, and when it was written.
+    before: BTreeMap<u64, (u64, u64)>,
     /// The group that is shown, and when it was written.
     shown: (u64, u64),
 }
@@ -44,6 +44,13 @@ pub struct Lost<'a> {
     missing: Vec<&'a VdevHealth>,
 }
 
+impl Lost<'_> {
+    /// The first group that is lost.
+    fn first(&self) -> Option<u64> {
+        self.groups.iter().next().map(|stretch| stretch.start)
+    }
+}
+
 impl Lacking {
     /// Of a pool that is open.
     pub fn of(spa: &Spa, found: &FoundPool) -> Lacking {
@@ -53,10 +60,10 @@ impl Lacking {
         let groups: BTreeMap<u64, RangeSet> =
             lacking.filter(|(_, groups)| !groups.is_empty()).collect();
         let starts = groups.values().flat_map(RangeSet::iter).map(|stretch| stretch.start);
-        let times = starts.filter_map(|first| Some((first, found.written_before(first)?)));
+        let before = starts.filter_map(|first| Some((first, found.last_before(first)?)));
         let uberblock = spa.uberblock();
         Lacking {
-            times: times.collect(),
+            before: before.collect(),
             groups,
             there: found.members.keys().copied().collect(),
             shown: (uberblock.txg, uberblock.timestamp),
@@ -132,15 +139,28 @@ impl Lacking {
         lost.collect()
     }
 
-    /// What is lost, a sentence for each top-level vdev.
+    /// What is lost, a sentence for each top-level vdev; and with which group what was there before may be read.
     pub fn lost_said(&self, root: &VdevHealth, devices: &Devices) -> Vec<String> {
-        let said = self.lost(root).into_iter().map(|lost| self.said(&lost, devices));
-        said.collect()
+        let lost = self.lost(root);
+        let mut said: Vec<String> = lost.iter().map(|lost| self.said(lost, devices)).collect();
+        let first = lost.iter().filter_map(Lost::first).min();
+        said.extend(first.and_then(|first| self.last_before(first)).map(|(group, time)| {
+            format!(
+                "what was there before that, on {}, may be whole still: 'zfs -T {group}' with list, ls, cat, cp or dump shows it, or says that \
+                 it was overwritten",
+                show::date(time, &clock::local())
+            )
+        }));
+        said
+    }
+
+    /// The last group before the first that is lost, of which an uberblock is left.
+    fn last_before(&self, first: u64) -> Option<(u64, u64)> {
+        self.before.range(..=first).next_back().map(|(_, before)| *before)
     }
 
     fn said(&self, lost: &Lost<'_>, devices: &Devices) -> String {
-        let first = lost.groups.iter().next().map_or(0, |stretch| stretch.start);
-        let since = self.times.range(..=first).next_back().map(|(_, time)| *time);
+        let since = lost.first().and_then(|first| self.last_before(first)).map(|(_, time)| time);
         let since = since.map_or(String::new(), |time| {
             format!(", after {},", show::date(time, &clock::local()))
         });
@@ -164,9 +184,11 @@ impl Lacking {
             leaves.iter().map(|leaf| path(leaf, devices)).collect()
         };
         let lost = self.lost(root).into_iter().map(|lost| {
+            let before = lost.first().and_then(|first| self.last_before(first));
             json!({
                 "vdev": name(lost.top, devices), "groups": groups_json(&lost.groups),
                 "behind": names(&lost.behind), "missing": names(&lost.missing),
+                "group_before": before.map(|(group, _)| group),
             })
         });
         lost.collect()
