@@ -403,6 +403,22 @@ fn a_report_is_written_where_nothing_can_be_printed() {
 }
 
 #[test]
+fn figures_of_fio_are_printed_where_the_file_does_not_take_them() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let output = Command::new(env!("CARGO_BIN_EXE_spindle"))
+        .args(["lab", "fio", "--name=a", "--rw=write", "--size=64k"])
+        .args(["--output-format=json", "--output=/dev/full"])
+        .current_dir(dir.path())
+        .output()
+        .expect("the program starts");
+    let (told, errors) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    assert!(errors.contains("writing /dev/full: No space left on device"), "{errors}");
+    assert!(told.contains("\"total_ios\": 16"), "{told}");
+}
+
+#[test]
 fn a_folder_takes_the_report_of_one_run_at_a_time() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let words = ["fio", "--name=long", "--rw=read", "--size=64k", "--time_based", "--out=same"];

@@ -400,7 +400,11 @@ impl<'a> Told<'a> {
         let file = options.open(path);
         let written =
             file.and_then(|mut file| std::io::Write::write_all(&mut file, text.as_bytes()));
-        written.map_err(|error| unwritable(path, &error))
+        written.or_else(|error| {
+            // What was measured is not lost with the file.
+            print(text)?;
+            Err(unwritable(path, &error))
+        })
     }
 
     /// Tells a repeat, counted from 1, and in JSON whether it was ended before its end.
