@@ -136,8 +136,7 @@ impl Plan {
                 done.map(|outcome| outcome.outcome()).map_err(ToolError::of)
             }
             ToolPlan::Tiobench(plan) => {
-                let done =
-                    tiobench::run(&*crew, &plan, &content, seed, stop, &|_, _: &tiobench::Case| {});
+                let done = tiobench::run(&*crew, &plan, &content, seed, stop, &|_| {});
                 done.await.map(|outcome| outcome.outcome()).map_err(ToolError::of)
             }
             ToolPlan::Iometer(plan) => {

@@ -235,3 +235,20 @@ fn files_without_inodes_are_refused_and_named_where_they_run_out() {
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("no inodes left") && said.contains("df -i"), "{said}");
 }
+
+#[test]
+fn cases_of_tiobench_that_are_done_are_told() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let words = ["tiobench", "--target", ".", "--size", "4", "--threads", "1", "--random", "20"];
+    let more = ["--threads", "2", "--numruns", "1", "--size", "1024"];
+    let mut started = Started::tool(dir.path(), &[&words[..], &more].concat());
+    // Cases of 4 MiB come first, and are short; the file of the next is not written before the signal comes.
+    started.until_it_says("1024 MiB");
+    started.signal("-INT");
+    let (said, printed, status) = started.ended();
+    assert_eq!(status, Some(130), "{said}");
+    assert!(said.contains("2 of 4 cases are done, and told:"), "{said}");
+    let rows = printed.lines().filter(|line| line.contains(" 4     4096    "));
+    assert_eq!(rows.count(), 8, "{printed}");
+    assert_eq!(count(dir.path()), 0, "{said}");
+}

@@ -41,7 +41,15 @@ impl Job {
 /// One phase of a thread: when it ended, and its figures.
 type Done = Result<Option<(Instant, Figure)>, RunError>;
 
-/// Runs all cases; `heard` is called before each with its number, counted from 0.
+/// What is told of a run while it goes on.
+pub enum Step<'a> {
+    /// A case begins: its number, counted from 0.
+    Begins(usize, &'a Case),
+    /// It is done, and stays so if the run comes to no end.
+    Done(&'a CaseOutcome),
+}
+
+/// Runs all cases; `heard` is told of each before and after.
 ///
 /// # Errors
 /// [`RunError`]; the files are removed.
@@ -51,12 +59,12 @@ pub async fn run(
     content: &Content,
     seed: u64,
     stop: Arc<AtomicBool>,
-    heard: &dyn Fn(usize, &Case),
+    heard: &dyn Fn(Step<'_>),
 ) -> Result<TiobenchOutcome, RunError> {
     let plan = Arc::new(plan.clone());
     let mut cases = Vec::new();
     for (number, case) in plan.cases().into_iter().enumerate() {
-        heard(number, &case);
+        heard(Step::Begins(number, &case));
         let mut figures = BTreeMap::new();
         for run in 0..plan.runs {
             let seed = Prng::for_part(seed, &format!("case {number} run {run}")).next_u64();
@@ -68,7 +76,9 @@ pub async fn run(
             done?;
             removed?;
         }
-        cases.push(CaseOutcome { case, figures });
+        let done = CaseOutcome { case, figures };
+        heard(Step::Done(&done));
+        cases.push(done);
     }
     Ok(TiobenchOutcome { plan: Plan::clone(&plan), content: content.spec(), cases })
 }

@@ -26,6 +26,6 @@ pub mod table;
 #[cfg(test)]
 mod tests;
 
-pub use engine::run;
+pub use engine::{Step, run};
 pub use figures::{CaseOutcome, Figure, Phase, TiobenchOutcome};
 pub use plan::{Case, Plan, PlanError};

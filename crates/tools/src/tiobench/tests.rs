@@ -24,7 +24,7 @@ fn run_plan(plan: Plan, stopped: bool) -> (Result<TiobenchOutcome, RunError>, Co
     let below = Rc::clone(&tree);
     let (result, left) = runtime
         .block_on(async move {
-            let result = run(&crew, &plan, &content, 1, stop, &|_, _| {}).await;
+            let result = run(&crew, &plan, &content, 1, stop, &|_| {}).await;
             (result, below.list("".as_ref()).await.expect("it lists").len())
         })
         .expect("it ends");

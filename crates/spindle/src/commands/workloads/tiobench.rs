@@ -4,11 +4,13 @@ use super::session::{self, Common, Session, ToolRun};
 use crate::output::{Failure, print, say};
 use clap::Args;
 use lab::study::ToolKind;
+use std::cell::RefCell;
 use std::path::PathBuf;
+use std::rc::Rc;
 use stdx::ByteCount;
 use stdx::units::{MIB, SizeError};
 use targets::this_machine;
-use tools::tiobench::{self, Case, Plan, table};
+use tools::tiobench::{self, CaseOutcome, Plan, Step, TiobenchOutcome, table};
 
 // tiobench's options.
 #[derive(Args)]
@@ -135,18 +137,29 @@ pub fn run(args: TiobenchArgs) -> Result<(), Failure> {
     for repeat in 0..session.repeats() {
         let (plan, content, stop) = (plan.clone(), content.clone(), session.stop());
         let seed = session.seed(repeat);
-        let heard = move |number: usize, case: &Case| {
-            say(&format!(
+        let done: Rc<RefCell<Vec<CaseOutcome>>> = Rc::default();
+        let kept = Rc::clone(&done);
+        let heard = move |step: Step<'_>| match step {
+            Step::Begins(number, case) => say(&format!(
                 "case {} of {cases}: {} MiB, blocks of {}, {} threads",
                 number + 1,
                 case.size_mib,
                 case.block,
                 case.threads
-            ));
+            )),
+            Step::Done(outcome) => kept.borrow_mut().push(outcome.clone()),
         };
+        let of_done = (plan.clone(), spec);
         let ended = session.block_on(move |crew| async move {
             tiobench::run(&*crew, &plan, &content, seed, stop, &heard).await
         });
+        // Of the only repeat, the cases that are done are told, and that they are not all.
+        let some = done.take();
+        if ended.is_err() && outcomes.is_empty() && !some.is_empty() {
+            say(&format!("{} of {cases} cases are done, and told:", some.len()));
+            let (plan, content) = of_done;
+            session.told(print(&table::text(&TiobenchOutcome { plan, content, cases: some })))?;
+        }
         let Some(outcome) = session.ended(ended, &outcomes)? else { break };
         session.told(print(&table::text(&outcome)))?;
         outcomes.push(outcome.outcome());
