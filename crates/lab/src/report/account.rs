@@ -233,9 +233,7 @@ pub fn rebuilds_beside(layouts: &[LayoutFigures]) -> Vec<String> {
     let mut loads: Vec<(String, Vec<&str>)> = Vec::new();
     for layout in layouts.iter().filter(|layout| layout.rebuild_loaded_s.is_some()) {
         let Some(by) = &layout.loaded_by else { continue };
-        // Of a cell that is told from others by its layout alone, what is left.
-        let bare = layout.name.split(", ").next().unwrap_or_default();
-        let by = by.strip_prefix(&format!("{LAYOUT}={bare}/")).unwrap_or(by);
+        let by = without_own(by, &layout.name);
         let is_measured = layout.rebuild_loaded_low_s.is_none();
         let said = match is_measured {
             true => format!("was measured beside {by}"),
@@ -252,6 +250,22 @@ pub fn rebuilds_beside(layouts: &[LayoutFigures]) -> Vec<String> {
         false => format!("{}: the rebuild beside load {said}.", names.join("; ")),
     };
     loads.into_iter().map(sentence).collect()
+}
+
+/// A cell without those of its levels that a layout's name has already.
+fn without_own(cell: &str, name: &str) -> String {
+    let Some((levels, rest)) = cell.split_once('/').filter(|(levels, _)| levels.contains('='))
+    else {
+        return cell.to_owned();
+    };
+    let mut own = name.split(", ");
+    let layout = format!("{LAYOUT}={}", own.next().unwrap_or_default());
+    let own: Vec<&str> = own.chain([layout.as_str()]).collect();
+    let others: Vec<&str> = levels.split(',').filter(|level| !own.contains(level)).collect();
+    match others.is_empty() {
+        true => rest.to_owned(),
+        false => format!("{}/{rest}", others.join(",")),
+    }
 }
 
 /// What should keep one from a layout, each sentence once, with the names of those that it is true of.
@@ -362,5 +376,17 @@ mod tests {
             ..LayoutFigures::default()
         };
         assert_eq!(beside_load(&sampled), "19 days\n± 2 days\n(office: 830 MB/s)");
+    }
+
+    #[test]
+    fn a_load_is_named_without_what_the_row_says_already() {
+        for (cell, name, left) in [
+            ("db", "raid6", "db"),
+            ("layout=raid6/db", "raid6", "db"),
+            ("layout=raid6,chunk=64k/db/depth=4", "raid6, chunk=64k", "db/depth=4"),
+            ("layout=raid6,cache=off/db", "raid6", "cache=off/db"),
+        ] {
+            assert_eq!(without_own(cell, name), left);
+        }
     }
 }
