@@ -178,6 +178,16 @@ pub enum Error {
         /// Sets that can be put together by force alone: it may lie on them.
         forcible: Vec<String>,
     },
+    #[error(
+        "{called}: {} volume groups on the devices are called {group}: name one by its UUID ({}), or its devices alone with -d",
+        .named.len(), .named.join("; ")
+    )]
+    SeveralGroups {
+        called: String,
+        group: String,
+        /// What each is called by its UUID, and the device that it is on.
+        named: Vec<String>,
+    },
     #[error("{called}: {why}")]
     Refused {
         called: String,
@@ -487,6 +497,7 @@ impl Error {
             | Error::NoLine
             | Error::NoVolume { .. }
             | Error::NoLogical { .. }
+            | Error::SeveralGroups { .. }
             | Error::ByForce { .. }
             | Error::ForcedIsRead { .. }
             | Error::NoPartition { .. }

@@ -363,7 +363,7 @@ impl Seen<'_> {
             .sum();
         let visible = described.logical.iter().filter(|volume| volume.visible);
         let logical = visible.map(|volume| {
-            let name = format!("{}/{}", described.name, volume.name);
+            let name = format!("{}/{}", self.disks.group_name(group), volume.name);
             match group.open(&self.disks.context().rt(), &volume.name) {
                 Ok(device) => {
                     let (size, holds) = (device.geometry().capacity, self.volume(&name, &device));

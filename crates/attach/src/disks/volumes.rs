@@ -32,6 +32,7 @@ use rt::DeviceRef;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use volume::lvm::label::Id;
 use volume::lvm::{Group, LvmError};
 
 /// Volumes that are listed where one is not found.
@@ -72,7 +73,7 @@ enum Place {
     Whole(Whole),
     Part(Whole, u32),
     /// Of this group.
-    Logical(String, String),
+    Logical(Id, String),
 }
 
 fn is_same_file(device: &DeviceRef, path: &Path) -> bool {
@@ -148,14 +149,40 @@ impl Disks {
         if let Some(file) = self.files.iter().find(|file| is_same_file(file, Path::new(called))) {
             return Ok(Some(Named::File(file)));
         }
-        Ok(self.logical(called.strip_prefix("/dev/").unwrap_or(called)))
+        let Some((group, volume)) = called.strip_prefix("/dev/").unwrap_or(called).split_once('/')
+        else {
+            return Ok(None);
+        };
+        let mut fitting = self.groups_called(group);
+        let found = fitting.next();
+        if fitting.next().is_some() {
+            let named = self.groups_called(group).map(|one| {
+                let on = one.found.values().next().map(|found| found.device.name());
+                let on = on.map_or(String::new(), |name| format!(" on {name}"));
+                format!("{}/{volume}{on}", one.group.id)
+            });
+            let (called, group) = (called.to_owned(), group.to_owned());
+            return Err(Error::SeveralGroups { called, group, named: named.collect() });
+        }
+        Ok(found.map(|found| Named::Logical(found, volume)))
     }
 
-    /// A volume of a group that there is; the volume need not be there.
-    fn logical<'a>(&'a self, called: &'a str) -> Option<Named<'a>> {
-        let (group, volume) = called.split_once('/')?;
-        let found = self.groups.iter().find(|one| one.group.name == group)?;
-        Some(Named::Logical(found, volume))
+    /// The groups of this name, or of this UUID.
+    fn groups_called(&self, group: &str) -> impl Iterator<Item = &Group> {
+        let id: Option<Id> = group.parse().ok();
+        self.groups.iter().filter(move |one| one.group.name == group || Some(one.group.id) == id)
+    }
+
+    /// What commands call a group: its name where it is the only one of it, else its UUID.
+    pub(crate) fn group_name(&self, group: &Group) -> String {
+        let same = self.groups.iter().filter(|other| other.group.name == group.group.name);
+        if same.count() > 1 { group.group.id.to_string() } else { group.group.name.clone() }
+    }
+
+    /// A volume by the name that it has when it is open; the volume need not be there.
+    fn logical<'a>(&'a self, name: &'a str) -> Option<Named<'a>> {
+        let (group, volume) = name.split_once('/')?;
+        self.groups_called(group).next().map(|found| Named::Logical(found, volume))
     }
 
     /// What a device is, by whichever way it was opened; nothing for one that is none of the disks'.
@@ -174,9 +201,7 @@ impl Disks {
     fn place(&self, named: &Named<'_>) -> Place {
         match named {
             Named::Part(part) => Place::Part(part.on, part.partition.number),
-            Named::Logical(group, volume) => {
-                Place::Logical(group.group.name.clone(), (*volume).to_owned())
-            }
+            Named::Logical(group, volume) => Place::Logical(group.group.id, (*volume).to_owned()),
             Named::Array(array) => self.place_of(&array.device),
             Named::File(file) => self.place_of(file),
         }
@@ -531,7 +556,7 @@ impl Disks {
     /// Volumes as they can be named, the shortest way.
     fn names(&self) -> impl Iterator<Item = String> {
         let logical = self.groups.iter().flat_map(|group| {
-            let name = &group.group.name;
+            let name = self.group_name(group);
             group.group.logical.iter().map(move |volume| format!("{name}/{}", volume.name))
         });
         let arrays = self.arrays.iter().map(|array| array.short_name().to_owned());

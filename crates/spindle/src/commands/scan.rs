@@ -38,7 +38,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use zfs::health::{Cause, Health, VdevHealth};
-use zfs::spa::{OpenOptions, PoolState};
+use zfs::spa::{FoundPool, OpenOptions, PoolState};
 use zfs_format::vdev::VdevKind;
 
 // What `scan` takes.
@@ -148,7 +148,7 @@ impl Scan {
         match &place.holds {
             Holds::Member(_) => true,
             Holds::PoolDevice(name) => self.single_pool(&place.name, name).is_none(),
-            Holds::Physical(name) => self.single_group(name).is_none(),
+            Holds::Physical(name) => self.group_on(&place.name, name).is_none(),
             _ => false,
         }
     }
@@ -162,13 +162,10 @@ impl Scan {
         pools.find(|pool| pool.found.name == name && pool.is_alone() && lies_there(pool))
     }
 
-    fn single_group(&self, name: &str) -> Option<&GroupSeen> {
-        self.survey.groups.iter().find(|group| group.name == name && single(group).is_some())
-    }
-
-    /// The group that lies on this place alone.
+    /// The group of this name that lies on this place alone.
     fn group_on(&self, place: &str, name: &str) -> Option<&GroupSeen> {
-        self.single_group(name).filter(|group| single(group) == Some(place))
+        let lies_there = |group: &&GroupSeen| group.name == name && single(group) == Some(place);
+        self.survey.groups.iter().find(lies_there)
     }
 
     fn next(&self, out: &mut Lines, depth: usize, command: &str) {
@@ -390,8 +387,13 @@ impl Scan {
                 }
             }
             Holds::PoolDevice(name) => {
-                let alone = |pool: &&PoolSeen| pool.found.name == *name && pool.is_alone();
-                if let Some(pool) = self.pools.iter().find(alone) {
+                let mut alone =
+                    self.pools.iter().filter(|pool| pool.found.name == *name && pool.is_alone());
+                let only = match (alone.next(), alone.next()) {
+                    (only, None) => only,
+                    _ => self.single_pool(&place.name, name),
+                };
+                if let Some(pool) = only {
                     self.pool(out, depth, pool);
                 }
             }
@@ -442,8 +444,7 @@ impl Scan {
         for lack in lacking.iter().chain(&standing.lost()) {
             out.line(depth + 1, &printable::line(lack));
         }
-        let same = self.pools.iter().filter(|other| other.found.name == found.name).count();
-        let name = if same > 1 { found.guid.to_string() } else { quoted(&found.name) };
+        let name = self.pool_name(found);
         match (found.state, standing.health.health) {
             (PoolState::Destroyed, _) => self.next(out, depth + 1, "zpool import -D"),
             _ if !forced.is_empty() => self.next_of_forced(out, depth + 1, forced, &name),
@@ -452,6 +453,14 @@ impl Scan {
             }
             _ => self.next(out, depth + 1, "zpool import     # says more"),
         }
+    }
+}
+
+impl Scan {
+    /// What commands call a pool: its name where it is the only one of it, else its GUID.
+    fn pool_name(&self, found: &FoundPool) -> String {
+        let same = self.pools.iter().filter(|other| other.found.name == found.name).count();
+        if same > 1 { found.guid.to_string() } else { quoted(&found.name) }
     }
 }
 

@@ -1,9 +1,10 @@
-//! Two pools of one name on the devices, as two machines' disks beside each other have them.
+//! Two pools, or two volume groups, of one name on the devices, as two machines' disks beside each other have them.
 //!
 //! What could break: what is of one of them is shown as the other's, or not at all; a command guesses which is meant.
 
 use crate::pools;
 use serde_json::Value;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 const DISK_BYTES: u64 = 128 << 20;
@@ -96,4 +97,68 @@ fn pools_that_are_called_alike_are_all_shown() {
     }
     // What is done to all is done to each.
     pools::done(at, &["zpool", "sync"]);
+}
+
+/// What could break: one disk is shown as what lies on the other, and whoever follows never finds its files.
+#[test]
+fn a_scan_shows_each_of_two_pools_on_its_own_disk() {
+    let (folder, alike) = three_pools();
+    let at = folder.path();
+    for (guid, dataset) in &alike {
+        let disk = if *dataset == "p1/first" { "a" } else { "b" };
+        let below = |shown: &str| -> String {
+            let (_, rest) = shown.split_once(&format!("{disk}  128 MiB  ")).expect("it is shown");
+            rest.lines().take(3).collect::<Vec<_>>().join("\n")
+        };
+        let shown = pools::done(at, &["scan"]);
+        assert!(below(&shown).contains(&format!("zfs list -r {guid}")), "{shown}");
+    }
+    let found = json(at, &["scan", "-j"]);
+    let next = found["pools"].as_array().expect("pools").iter().map(|pool| &pool["next"]);
+    let next: Vec<&str> = next.map(|next| next.as_str().expect("a command")).collect();
+    for (guid, _) in &alike {
+        assert!(
+            next.iter().any(|next| next.ends_with(&format!(" zfs list -r {guid}"))),
+            "{next:?}"
+        );
+    }
+    // What becomes of one is not told of the other.
+    let (gone, _) = &alike[0];
+    pools::done(at, &["zpool", "destroy", gone]);
+    let shown = pools::done(at, &["scan"]);
+    assert_eq!(shown.matches(", destroyed").count(), 1, "{shown}");
+    assert!(shown.contains(&format!("zfs list -r {}", alike[1].0)), "{shown}");
+}
+
+/// What could break: one of them is read, served or written without a word, and what is on the other is not shown.
+#[test]
+fn a_volume_of_one_of_two_groups_is_named_by_the_groups_uuid() {
+    let folder = pools::disks(&[], 0);
+    let at = folder.path();
+    let content = |byte: u8| vec![byte; 4 << 20];
+    for (disk, byte) in [("a", 1), ("b", 2)] {
+        let own = pools::disks(&[disk], 40 << 20);
+        pools::done(own.path(), &["lvm", "vgcreate", "vg", disk]);
+        pools::done(own.path(), &["lvm", "lvcreate", "vg", "-n", "lv", "-L", "4MiB"]);
+        let path = own.path().join(disk);
+        let file = std::fs::OpenOptions::new().write(true).open(&path).expect("a disk");
+        file.write_all_at(&content(byte), 1 << 20).expect("written");
+        std::fs::copy(&path, at.join(disk)).expect("it is copied");
+    }
+    let groups = json(at, &["scan", "-j"]);
+    let uuid = |n: usize| groups["groups"][n]["uuid"].as_str().expect("text").to_owned();
+    let uuids = [uuid(0), uuid(1)];
+    let shown = pools::done(at, &["scan"]);
+    let refusal = "vg/lv: 2 volume groups on the devices are called vg: name one by its UUID (";
+    pools::refused(at, &["lvm", "dump", "vg/lv", "f"], refusal);
+    pools::refused(at, &["serve", "--volume", "vg/lv", "--nbd", "unix:s"], refusal);
+    let mut found = Vec::new();
+    for uuid in uuids {
+        assert!(shown.contains(&format!("{uuid}/lv  4 MiB")), "{shown}");
+        let to = format!("of-{uuid}");
+        pools::done(at, &["lvm", "dump", &format!("{uuid}/lv"), &to]);
+        found.push(std::fs::read(at.join(to)).expect("it is read"));
+    }
+    found.sort();
+    assert!(found == [content(1), content(2)]);
 }

@@ -2,7 +2,6 @@
 
 use super::seen::{PoolSeen, Scan, serve, unwrap};
 use attach::survey::{GroupSeen, Holds, Place, ServedBy, SetSeen};
-use attach::typed::quoted;
 use serde_json::{Map, Value, json};
 use zfs::spa::PoolState;
 
@@ -27,7 +26,7 @@ impl Scan {
                 "lacking": standing.lacking(found),
                 "lost": standing.stale.lost_json(&standing.health, &standing.devices),
                 "stale": stale.collect::<Vec<_>>(), "by_force": forced,
-                "next": is_next.then(|| format!("{} zfs list -r {}", self.command, quoted(&found.name))),
+                "next": is_next.then(|| format!("{} zfs list -r {}", self.command, self.pool_name(found))),
             })
         });
         let devices: Vec<Value> =
