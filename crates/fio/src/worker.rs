@@ -12,6 +12,7 @@
 //!
 //! A worker looks at whether it is to end before each I/O, and while it sleeps every [`NAP`].
 
+mod dry;
 mod io;
 mod reading;
 mod waiting;
@@ -301,10 +302,12 @@ impl Worker {
             }
             first = false;
             let before = self.issued_bytes;
-            if !self.spec.verify.only {
-                self.pass(files).await?;
+            // A job that only reads checks what it reads.
+            match self.spec.verify.only && self.spec.mode.write {
+                true => self.dry_pass(files).await,
+                false => self.pass(files).await?,
             }
-            if self.spec.verify.only || self.must_read_back() {
+            if self.must_read_back() {
                 self.end_phase(&Direction::ALL);
                 self.read_pieces(u64::MAX).await?;
                 self.end_phase(&[Direction::Read]);

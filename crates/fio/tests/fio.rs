@@ -190,19 +190,46 @@ fn verification_reads_back_and_finds_damage() {
     let written = world.run("[a]\nrw=randwrite\nsize=256k\nbs=4k\nverify=crc32c\nfilename=f\n");
     assert!(written.errors.is_empty());
     assert_eq!(job(&written, 0)["read"]["total_ios"], 64);
-    let tree = Rc::clone(&world.tree);
-    let damaged = world.runtime.block_on(async move {
-        let file = tree.open(Path::new("f"), OpenHow::write()).await.expect("is there");
-        let bytes = rt::Buf::copy_of(&[0xff; 100]);
-        file.submit(Request::write(Offset(40_000), bytes)).await.expect("takes it");
-    });
-    assert_eq!(damaged, Ok(()));
+    world.write_at("f", &[40_000], &[0xff; 100]);
     let read = world.run("[b]\nrw=read\nsize=256k\nbs=4k\nverify=crc32c\nfilename=f\n");
     let errors: Vec<String> = read.errors.iter().map(ToString::to_string).collect();
     assert_eq!(
         errors,
         ["job b: verify: f at byte 36864, 4096 B: the checksum does not match the bytes"]
     );
+}
+
+/// What could break: nothing is read, and all is said to be well.
+#[test]
+fn verify_only_reads_what_an_earlier_run_wrote_and_finds_damage() {
+    for (rw, writes) in [("write", 64), ("randwrite", 64), ("randrw", 0)] {
+        let world = World::new();
+        let text = format!("[a]\nrw={rw}\nsize=256k\nbs=4k\nfilename=f\niodepth=4\n");
+        let written = world.run(&format!("{text}verify=crc32c\ndo_verify=0\n"));
+        assert!(written.errors.is_empty(), "{rw}");
+        let of_write = job(&written, 0)["write"]["total_ios"].as_u64().expect("a number");
+        assert!(writes == 0 || of_write == writes, "{rw}");
+        let bytes = world.content("f");
+        let checked = world.run(&format!("{text}verify=crc32c\nverify_only\n"));
+        assert!(checked.errors.is_empty(), "{rw}: {:?}", checked.errors);
+        assert_eq!(job(&checked, 0)["read"]["total_ios"], of_write, "{rw}");
+        assert_eq!(job(&checked, 0)["write"]["total_ios"], 0, "{rw}");
+        assert!(world.content("f") == bytes, "{rw}: it is left as it was");
+        // Another checksum is none of these; and a byte that changed is found.
+        let other = world.run(&format!("{text}verify=sha256\nverify_only\n"));
+        assert!(!other.errors.is_empty(), "{rw}");
+        let all: Vec<u64> = (0..64).map(|block| block * 4096 + 1000).collect();
+        world.write_at("f", &all, &[0xff]);
+        let checked = world.run(&format!("{text}verify=crc32c\nverify_only\n"));
+        assert!(!checked.errors.is_empty(), "{rw}");
+    }
+    // What only reads checks what it reads.
+    let world = World::new();
+    world.run("[a]\nrw=write\nsize=256k\nbs=4k\nverify=crc32c\nfilename=f\n");
+    let read =
+        world.run("[a]\nrw=read\nsize=256k\nbs=4k\nverify=crc32c\nverify_only\nfilename=f\n");
+    assert!(read.errors.is_empty(), "{:?}", read.errors);
+    assert_eq!(job(&read, 0)["read"]["total_ios"], 64);
 }
 
 #[test]
@@ -284,6 +311,18 @@ impl World {
             file.submit(Request::write(Offset(0), data)).await.expect("there is room");
         };
         self.runtime.block_on(put).expect("ends");
+    }
+
+    fn write_at(&self, path: &'static str, places: &[u64], bytes: &[u8]) {
+        let (tree, places) = (Rc::clone(&self.tree), places.to_vec());
+        let data = rt::Buf::copy_of(bytes);
+        let written = async move {
+            let file = tree.open(Path::new(path), OpenHow::write()).await.expect("is there");
+            for at in places {
+                file.submit(Request::write(Offset(at), data.clone())).await.expect("takes it");
+            }
+        };
+        self.runtime.block_on(written).expect("ends");
     }
 
     fn content(&self, path: &'static str) -> Vec<u8> {

@@ -8,7 +8,7 @@ use crate::error::{FioError, io_number};
 use crate::figures::{Depths, Direction};
 use crate::series::Took;
 use crate::spec::Engine;
-use crate::verify::{self, PIECES_MAX, Piece};
+use crate::verify;
 use rt::{Buf, IoErrorKind, IoFuture, IoResult, Request, SgList};
 use stdx::{ByteCount, Instant, Offset};
 use workload::io_failure::IoFailure;
@@ -20,15 +20,9 @@ impl Worker {
         let mut kind = if self.verify_reads { Kind::Check(None) } else { Kind::Plain };
         let data = match target.direction {
             Direction::Write if self.spec.verify.checksum.is_some() => {
-                self.write_number += 1;
-                let number = self.write_number;
+                let number = self.number_write(&target);
                 let mut block = self.filler.next_to_change(len);
                 verify::seal(&mut block, &self.spec.verify, target.offset, number);
-                if self.spec.verify.after_writing && self.written.len() < PIECES_MAX {
-                    let (file, offset, len) = (target.file, target.offset, target.len);
-                    self.written.insert(Piece { file, offset, len, number });
-                    self.since_backlog += 1;
-                }
                 kind = Kind::Sealed;
                 block.freeze()
             }

@@ -1,0 +1,48 @@
+//! A pass without its I/O: `verify_only` checks what an earlier run of the same job wrote.
+//!
+//! The same job writes the same places in the same order, so it is enough to go through them. Nothing of it counts in the figures but the
+//! reads that check; fio shows the writes that it left out, too.
+
+use super::{TURN_IOS, Worker};
+use crate::aim::Target;
+use crate::figures::Direction;
+use crate::files::Files;
+use crate::verify::{PIECES_MAX, Piece};
+use std::sync::atomic::Ordering;
+
+impl Worker {
+    /// The number of the next write with a checksum, which is remembered where it is to be read back.
+    pub(super) fn number_write(&mut self, target: &Target) -> u64 {
+        self.write_number += 1;
+        let number = self.write_number;
+        if self.spec.verify.after_writing && self.written.len() < PIECES_MAX {
+            let (file, offset, len) = (target.file, target.offset, target.len);
+            self.written.insert(Piece { file, offset, len, number });
+            self.since_backlog += 1;
+        }
+        number
+    }
+
+    /// Goes through the places of a pass.
+    pub(super) async fn dry_pass(&mut self, files: &Files) {
+        let mut left = files.pass;
+        while left > 0 && self.issued_bytes < self.total_limit && !self.ios_exceeded() {
+            if self.is_over() || self.stop.load(Ordering::Relaxed) {
+                break;
+            }
+            let direction = self.aim.direction();
+            let Some(target) = self.aim.next(direction) else { break };
+            self.issued[direction.index()] += 1;
+            self.issued_bytes += target.len;
+            left = left.saturating_sub(target.len);
+            if direction == Direction::Write && self.spec.verify.checksum.is_some() {
+                self.number_write(&target);
+            }
+            self.turn += 1;
+            if self.turn >= TURN_IOS {
+                self.turn = 0;
+                self.rt.yield_now().await;
+            }
+        }
+    }
+}
