@@ -144,6 +144,22 @@ pub fn compare(a: &Results, b: &Results) -> Result<RunComparison, CompareError> 
         b.cells.iter().filter(measured).map(|cell| (cell.id.as_str(), cell)).collect();
     let in_a: BTreeMap<&str, &Cell> =
         a.cells.iter().filter(measured).map(|cell| (cell.id.as_str(), cell)).collect();
+    if let ([one], [other]) = (&cells_of_tool(a)[..], &cells_of_tool(b)[..])
+        && a.study == b.study
+        && one.id != other.id
+    {
+        // A tool's one cell has the name of its job or of the job's file, which says nothing of what it does; as options have theirs.
+        let own = |name: &String| match name.strip_prefix(&format!("{}.", other.id)) {
+            Some(option) => format!("{}.{option}", one.id),
+            None => name.clone(),
+        };
+        let renamed = other.parameters.iter().map(|(name, value)| (own(name), value.clone()));
+        let parameters = renamed.collect();
+        let cells = vec![Cell { id: one.id.clone(), parameters, ..Cell::clone(other) }];
+        let mut compared = compare(a, &Results { cells, ..b.clone() })?;
+        compared.notes.push(format!("A's run is called {}, B's {}", one.id, other.id));
+        return Ok(compared);
+    }
     let confidence = a.confidence.max(b.confidence);
     let mut comparisons: Vec<Comparison> = Vec::new();
     let mut notes: Vec<String> = Vec::new();
@@ -308,6 +324,12 @@ fn first_of(mut texts: Vec<String>, max: usize, between: &str) -> String {
         0 => texts.join(between),
         more => format!("{}{between}and {more} more", texts.join(between)),
     }
+}
+
+/// The cells with figures of a tool that was run by itself; none of a study.
+fn cells_of_tool(results: &Results) -> Vec<&Cell> {
+    let is_of_tool = results.run.is_of_tool();
+    results.cells.iter().filter(|cell| is_of_tool && !cell.metrics.is_empty()).collect()
 }
 
 /// The cells of a run that have figures.

@@ -106,3 +106,20 @@ fn what_is_said_of_a_tool_is_what_a_tool_can_do() {
     assert!(text.contains("run both with --repeats 5"), "{text}");
     assert!(!text.contains("--resume") && !text.contains("--set"), "{text}");
 }
+
+#[test]
+fn a_job_is_compared_with_the_same_one_of_another_name() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let job = ["--rw=read", "--bs=4k", "--size=1m", "--repeats=2"];
+    std::fs::write(dir.path().join("after.fio"), "[x]\nrw=read\nbs=4k\nsize=1m\n").expect("a job");
+    lab(dir.path(), &[&["fio", "--name=before", "--out=a"], &job[..]].concat());
+    for words in [&["fio", "--name=after"][..], &["fio", "after.fio", "--repeats=2"]] {
+        let more = if words.len() == 2 { &job[..] } else { &[] };
+        lab(dir.path(), &[words, more, &["--out=b", "--force"]].concat());
+        let (text, json) = compared(dir.path());
+        assert!(text.contains("A's run is called before, B's after"), "{text}");
+        assert_eq!(main_metrics(&json), ["iops"]);
+        let options = text.contains(".rw: ") || text.contains(".bs: ");
+        assert!(!options || words.len() == 3, "{text}");
+    }
+}
