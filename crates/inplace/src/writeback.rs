@@ -30,6 +30,7 @@ use crate::core::{Core, Outcome};
 use crate::inode::Inode;
 use crate::layout::Extent;
 use crate::mapping::What;
+use crate::settings::MountOptions;
 use crate::truncate::take_pending;
 use crate::write::pending_at;
 use futures_util::future::{Either, select};
@@ -40,7 +41,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::pin::pin;
 use std::rc::{Rc, Weak};
-use stdx::{Duration, Instant};
+use stdx::{ByteCount, Duration, Instant};
 
 /// The task looks at least so often while something is dirty: Linux' `dirty_writeback_centisecs`.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -57,6 +58,19 @@ const INODES_TOGETHER: usize = 128;
 const GRANT_PAGES_MAX: u64 = 8192;
 /// Runs of one write-back in flight together.
 const RUNS_IN_FLIGHT_MAX: usize = 8;
+
+impl MountOptions {
+    /// How much is dirty when write-back begins; it ends when no more than that is left.
+    pub fn write_back_begins(&self) -> ByteCount {
+        ByteCount(self.cache.bytes() / 100 * u64::from(self.dirty_background_percent))
+    }
+
+    /// What a write-back takes at once on a file system of such blocks. Where it begins with less dirty, nothing follows what it
+    /// has taken.
+    pub fn write_back_takes(&self, block: ByteCount) -> ByteCount {
+        block * PAGES_MAX as u64
+    }
+}
 
 /// Pages that follow one another in the file and on the device.
 struct Segment {

@@ -17,6 +17,16 @@ pub enum Better {
     Lower,
 }
 
+impl Better {
+    /// By how much the one figure is better than the other; below 0 where it is worse.
+    pub(crate) fn lead(self, one: f64, other: f64) -> f64 {
+        match self {
+            Better::Higher => one - other,
+            Better::Lower => other - one,
+        }
+    }
+}
+
 /// Every name that a measurement may give a figure, but for latencies. A claim or verdict on another is
 /// refused before anything runs.
 const KNOWN: [&str; 17] = [

@@ -57,6 +57,15 @@ pub fn rate_of(metric: &str) -> Option<(usize, &'static Phase)> {
     place(&BONNIE).or_else(|| place(&SMALL_FILES))
 }
 
+/// What a phase is called in prose whose metrics begin with this.
+pub fn name_of(prefix: &str) -> &str {
+    let its = |phase: &&Phase| {
+        let rest = phase.metric.strip_prefix(prefix);
+        rest.is_some_and(|rest| rest == "_throughput_mb_s" || rest == "_ops_per_s")
+    };
+    BONNIE.iter().find(its).map_or(prefix, |phase| phase.name)
+}
+
 /// What this figure of a tool that goes through phases is of; nothing for others.
 pub fn what_is_measured(workload: &Workload, metric: &str) -> Option<&'static str> {
     let Kind::Tool(tool) = &workload.kind else { return None };

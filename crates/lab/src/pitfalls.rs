@@ -25,8 +25,10 @@ pub mod surroundings;
 mod tests;
 
 pub use evidence::{Demand, DiskSample, Evidence, FlushSample, HostUse, Moved};
-pub use finding::find;
-pub use surroundings::{FlushFacts, Grid, Link, LinkSpan, Partition, Stripe, Surroundings};
+pub use finding::{add_phases, find};
+pub use surroundings::{
+    FlushFacts, Grid, Link, LinkSpan, Partition, Stripe, Surroundings, WriteBack,
+};
 
 use crate::duration;
 use crate::metrics::{percent, quantity};
@@ -47,6 +49,8 @@ const SHORT: Duration = Duration::from_secs(1);
 /// How often a stream's writes that are under way must go round all sets for none to wait: where the first and the last
 /// of them have a part of a stripe each, there is a whole one on each set between.
 const ROUNDS_UNDER_WAY: u64 = 2;
+/// How many of the batches that a write-back takes at once should be dirty when it begins.
+const WRITE_BACKS_ENOUGH: u64 = 2;
 /// I/Os of a stream that Linux' write-back has under way at the least, of the default size.
 const DEPTH_OF_WRITE_BACK: u64 = STREAM_DEPTH_DEFAULT as u64;
 /// Where a partition begins unless something asks for more: what every partitioning program has done
@@ -92,12 +96,16 @@ pub enum Pitfall {
         read: ByteCount,
         /// What was written.
         written: ByteCount,
-        /// How often the disks read for each write.
-        reads_per_write: f64,
-        /// Mean size of a write.
-        io: ByteCount,
+        /// How often the disks read.
+        reads: u64,
+        /// How many writes it was.
+        writes: u64,
         /// Whole stripes.
         stripe: Stripe,
+        /// In which phase of a tool; `None` where it is the whole run.
+        phase: Option<String>,
+        /// Where a page cache was written back, how; `None` where the writes came as they were.
+        write_back: Option<WriteBack>,
     },
     /// A partition that does not begin where a unit of the storage begins.
     Misaligned {
@@ -296,13 +304,22 @@ impl Pitfall {
                     None => units,
                 }
             }
-            Pitfall::PartialStripes { read, written, reads_per_write, stripe, .. } => format!(
-                "writes of partial stripes: nothing was to be read, and the disks read {reads_per_write:.2} times for \
-                 each write and {:.2} bytes for each byte written, to make the parity of stripes of {} of which \
-                 only a part was there",
-                read.bytes() as f64 / written.bytes().max(1) as f64,
-                stripe.of_set
-            ),
+            Pitfall::PartialStripes { read, written, reads, writes, stripe, phase, write_back } => {
+                let phase = phase.as_ref().map_or(String::new(), |name| format!(" in {name}"));
+                let often = match write_back {
+                    // What reached the disks as a write is the file system's matter.
+                    Some(_) => format!("{reads} times"),
+                    None => {
+                        format!("{:.2} times for each write", *reads as f64 / *writes as f64)
+                    }
+                };
+                format!(
+                    "writes of partial stripes{phase}: nothing was to be read, and the disks read {often} and {:.2} bytes \
+                     for each byte written, to make the parity of stripes of {} of which only a part was there",
+                    read.bytes() as f64 / written.bytes().max(1) as f64,
+                    stripe.of_set
+                )
+            }
             Pitfall::Misaligned { partition, start, grid, unit } => format!(
                 "misaligned: {partition} begins at {start}, no multiple of the {grid} of {unit}"
             ),
@@ -398,7 +415,13 @@ impl Pitfall {
                      workload I/Os of {record}"
                 );
             }
-            Pitfall::PartialStripes { io, stripe, .. } => return mend_stripes(*io, *stripe),
+            Pitfall::PartialStripes { written, writes, stripe, phase, write_back, .. } => {
+                let io = *written / (*writes).max(1);
+                return match write_back {
+                    Some(write_back) => mend_written_back(*write_back, *stripe),
+                    None => mend_stripes(io, *stripe, phase.is_some()),
+                };
+            }
             Pitfall::Misaligned { unit, .. } => return mend_partition(*unit),
             Pitfall::FlushIgnored(FlushDoubt::Known) => {
                 "have them carried out, or give the cache a battery; till then compare no figures \
@@ -448,16 +471,43 @@ impl Pitfall {
     }
 }
 
-/// How a stream whose writes are so large comes to whole stripes.
-fn mend_stripes(io: ByteCount, stripe: Stripe) -> String {
-    let Stripe { of_set, of_volume, round } = stripe;
+/// How what a page cache writes back comes to whole stripes.
+fn mend_written_back(write_back: WriteBack, stripe: Stripe) -> String {
+    let WriteBack { cache, begins_at, takes } = write_back;
+    let mut ways = Vec::from_iter(whole_stripes_dealt_out(stripe));
+    ways.push(if write_back.is_short() {
+        let enough = cache.bytes() as f64 * takes.bytes() as f64 / begins_at.bytes().max(1) as f64;
+        let mib = (enough / ByteCount::mib(1).bytes() as f64).round() as u64;
+        let enough = ByteCount::mib(mib * WRITE_BACKS_ENOUGH);
+        format!(
+            "give the page cache more memory (page_cache = {enough} and more): write-back begins at {begins_at}, less than \
+             the {takes} that it takes at once, so that nothing follows the part of a stripe with which it ends"
+        )
+    } else {
+        "choose a smaller chunk, or a file system that writes longer runs".to_owned()
+    });
+    format!("{}: the order of layouts may turn", ways.join(", or "))
+}
+
+/// What mends a set of sets that deals out parts of stripes.
+fn whole_stripes_dealt_out(stripe: Stripe) -> Option<String> {
+    let Stripe { of_set, of_volume, .. } = stripe;
+    (of_volume != of_set).then(|| {
+        format!("let the set of sets deal out whole stripes (chunk = a multiple of {of_set})")
+    })
+}
+
+/// How a stream whose writes are so large comes to whole stripes. A tool has no depth, and blocks of its own.
+fn mend_stripes(io: ByteCount, stripe: Stripe, is_of_tool: bool) -> String {
+    let Stripe { of_volume, round, .. } = stripe;
     let under_way = round * ROUNDS_UNDER_WAY;
     let depth = under_way.bytes().div_ceil(io.bytes().max(1)).max(DEPTH_OF_WRITE_BACK);
-    let mut ways = Vec::new();
-    if of_volume != of_set {
+    let mut ways = Vec::from_iter(whole_stripes_dealt_out(stripe));
+    if is_of_tool {
         ways.push(format!(
-            "let the set of sets deal out whole stripes (chunk = a multiple of {of_set})"
+            "write through the page cache, or blocks of whole stripes (a multiple of {of_volume})"
         ));
+        return format!("{}: the order of layouts may turn", ways.join(", or "));
     }
     ways.push(format!(
         "have more under way, as a file system's write-back has (queue_depth = {depth} and more)"

@@ -11,7 +11,8 @@
 //!    the next, and by how much. A level that each repeat puts behind the best, with too few repeats for the test, is
 //!    said to be that; one that can't be told from the best although a better one can is too uncertain to be placed.
 //! 4. Where levels change places for one value of a parameter, or for two together, that is said (`turns`): an answer
-//!    that turns between two settings is an answer for neither.
+//!    that turns between two settings is an answer for neither. No mean stands alone that its cells don't bear: in how many of
+//!    them another level does better than the best stands with it.
 //! 5. A mix of reads and writes that does more than either alone is said to be no error (`mixes`).
 //! 6. Layouts that survive no lost disk are named, and what does best of the others.
 //!
@@ -97,7 +98,8 @@ fn judge(
     let Some(placed) = Placed::of(&scores, &asked) else {
         return (format!("For {name}, there are no figures that could be compared."), None);
     };
-    let mut sentence = ranking(name, &asked, &placed, combinations);
+    let but = score::elsewhere(&scores, &asked);
+    let mut sentence = ranking(name, &asked, &placed, combinations, &but);
     if let Some(what) = phases::what_is_measured(&first.spec.workload, metric) {
         sentence += &format!(" That is {what}.");
     }
@@ -196,7 +198,8 @@ fn best_of_phases(asked: &Asked<'_>, chosen: &[&Measured<'_>]) -> Option<String>
             (true, false, false) => ", not sure".to_owned(),
             _ => String::new(),
         };
-        let text = format!("{}: {} ({value}{sure})", phase.name, placed.best.level);
+        let but = score::elsewhere(&scores, &asked);
+        let text = format!("{}: {} ({value}{sure}{but})", phase.name, placed.best.level);
         Some((placed.best.level.clone(), text))
     });
     let (levels, texts): (Vec<String>, Vec<String>) = best.unzip();
@@ -246,7 +249,10 @@ fn fragile(asked: &Asked<'_>, scores: &[Score], layouts: &[LayoutFigures]) -> Op
             format!(", not told from {}", ties.join(", "))
         }
     };
-    Some(format!("{names} {survive} no lost disk; of those that do, the best is {best}{rest}."))
+    let but = score::elsewhere(&others, asked);
+    Some(format!(
+        "{names} {survive} no lost disk; of those that do, the best is {best}{rest}{but}."
+    ))
 }
 
 /// What yields most for its cost, where the study gives costs.
@@ -255,17 +261,19 @@ fn yields(asked: &Asked<'_>, rules: &VerdictRules, scores: &[Score]) -> Option<S
     let mut scores = scores.to_vec();
     for score in &mut scores {
         let count = per.counts.get(&score.level).copied().unwrap_or(1.0);
-        score.logs.iter_mut().for_each(|log| *log -= count.ln());
+        let logs = score.logs.iter_mut().chain(score.cells.iter_mut().flatten());
+        logs.for_each(|log| *log -= count.ln());
     }
     score::rank(&mut scores, asked.better);
     let placed = Placed::of(&scores, asked)?;
     let value = quantity(asked.metric, placed.best.log().exp());
     let level = &placed.best.level;
+    let but = score::elsewhere(&scores, asked);
     Some(match (placed.alone || !placed.unsure.is_empty(), placed.ties.as_slice()) {
-        (false, []) => format!(" Per {}, {level} yields most: {value}.", per.unit),
-        (true, []) => format!(" Per {}, {level} came out highest: {value}.", per.unit),
+        (false, []) => format!(" Per {}, {level} yields most: {value}{but}.", per.unit),
+        (true, []) => format!(" Per {}, {level} came out highest: {value}{but}.", per.unit),
         (_, ties) => format!(
-            " Per {}, {level} came out highest, {value}, not distinguishable from {}.",
+            " Per {}, {level} came out highest, {value}, not distinguishable from {}{but}.",
             per.unit,
             ties.iter().map(|(tie, _)| tie.level.as_str()).collect::<Vec<_>>().join(", ")
         ),
@@ -276,8 +284,8 @@ fn rows(placed: &Placed<'_>, confidence: f64) -> Vec<Ranked> {
     let row = |score: &Score, standing: String| Ranked {
         level: score.level.clone(),
         score: score.as_metric(confidence),
-        lowest_cell: score.cells.0,
-        highest_cell: score.cells.1,
+        lowest_cell: score.ends_of_cells().0,
+        highest_cell: score.ends_of_cells().1,
         standing,
     };
     let in_one = |score: &Score| if score.logs.len() < 2 { ", in one repeat" } else { "" };
@@ -331,8 +339,14 @@ fn compared(asked: &Asked<'_>, best: &Score, next: &Score) -> String {
 }
 
 /// `For random reads, raid10-4 does best: 412 I/Os a second (95 % 401–423), 1.90 × raid5-6, which
-/// comes next.`
-fn ranking(name: &str, asked: &Asked<'_>, placed: &Placed<'_>, combinations: usize) -> String {
+/// comes next; in 1 of 6 cells raid5-6 does better.` The last is `but`.
+fn ranking(
+    name: &str,
+    asked: &Asked<'_>,
+    placed: &Placed<'_>,
+    combinations: usize,
+    but: &str,
+) -> String {
     let confidence = asked.study.confidence;
     let best = placed.best;
     let over = match combinations {
@@ -352,7 +366,7 @@ fn ranking(name: &str, asked: &Asked<'_>, placed: &Placed<'_>, combinations: usi
         };
         return format!(
             "For {name}, {} came out best: {}{over}, against {} of {}; one repeat{few} does not tell \
-             how sure that is.",
+             how sure that is{but}.",
             best.level,
             shown(best),
             shown(next),
@@ -365,7 +379,7 @@ fn ranking(name: &str, asked: &Asked<'_>, placed: &Placed<'_>, combinations: usi
         let compared = compared.map_or_else(String::new, |text| format!(", {text}"));
         let does = if placed.unsure.is_empty() { "does best" } else { "came out best" };
         return format!(
-            "For {name}, {} {does}: {}{over}{compared}{behind}.",
+            "For {name}, {} {does}: {}{over}{compared}{behind}{but}.",
             best.level,
             shown(best)
         );
@@ -387,13 +401,16 @@ fn ranking(name: &str, asked: &Asked<'_>, placed: &Placed<'_>, combinations: usi
         true => {
             format!("; {} repeats are too few to tell by how much they differ", placed.repeats())
         }
-        false => format!("; they differ by no more than {} %", figures(100.0 * (ratio - 1.0))),
+        false => {
+            let means = if combinations == 1 { "they" } else { "on average they" };
+            format!("; {means} differ by no more than {} %", figures(100.0 * (ratio - 1.0)))
+        }
     };
     let all = if next.is_none() { "" } else { "the best " };
     let compared = compared.map_or_else(String::new, |text| format!("; {} is {text}", best.level));
     format!(
         "For {name}, {all}{} levels are not distinguishable at {}: \
-         {named}{over}{seen}{compared}{behind}.",
+         {named}{over}{seen}{compared}{behind}{but}.",
         tied.len(),
         percent(confidence)
     )

@@ -72,7 +72,7 @@ impl ThreadCrew {
     ) -> Result<ThreadCrew, TreeError> {
         let tree = HostTree::open(&runtime.host(), root)?;
         let conductor = Rc::new(CountedTree::new(Rc::new(tree)));
-        let place = Place { rt: runtime.rt(), tree: Rc::clone(&conductor) as _ };
+        let place = Place::new(runtime.rt(), Rc::clone(&conductor) as _);
         let (root, workers) = (root.to_owned(), Arc::default());
         let tickets = RefCell::default();
         Ok(ThreadCrew { place, conductor, workers, root, clock, queued, tickets })
@@ -122,7 +122,7 @@ impl Crew for ThreadCrew {
             let Ok(runtime) = HostRuntime::with_clock(kind, clock) else { return };
             let Ok(tree) = HostTree::open_alone(&runtime.host(), &root) else { return };
             let tree = Rc::new(CountedTree::new(Rc::new(tree)));
-            let place = Place { rt: runtime.rt(), tree: Rc::clone(&tree) as _ };
+            let place = Place::new(runtime.rt(), Rc::clone(&tree) as _);
             let ended = runtime.runtime().block_on(async move { body(place).await });
             debug_assert!(ended.is_ok(), "a real runtime never knows that it would wait for ever");
             drop(runtime);

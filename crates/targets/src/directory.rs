@@ -124,7 +124,7 @@ pub fn run(
     })?;
     let mut surroundings = HostFacts::of(&folder.0, true).surroundings;
     surroundings.content = Some(content);
-    let ends = Ends { begin: &begin, end: &end, disks: &disks };
+    let ends = Ends { begin: &begin, end: &end, disks: &disks, phases: &[] };
     let short = outcome.measured.and_then(Pitfall::of_length);
     let mut run = tool_run(outcome, &ends, traffic, surroundings);
     run.pitfalls.extend(short);

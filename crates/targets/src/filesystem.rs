@@ -20,18 +20,20 @@ use super::measured::measure;
 use super::paid_io::PaidIo;
 use super::tools::Plan;
 use inplace::{AccessTimes, FileSystem, Mapping, MountOptions, Preset, Stripe};
-use lab::measure::files::{Ends, tool_run};
+use lab::measure::files::{Ends, Phases, tool_run};
 use lab::measure::{Mark, Volume};
+use lab::pitfalls::WriteBack;
 use lab::study::{Kind, WorkingSet, Workload};
 use lab::target::{CellRun, RepeatPlan, StopFlag, TargetError};
 use rt::filter::CountedTree;
 use rt::{Buf, FileTree, FileVolume, Geometry, OpenHow, Request, Rt, TreeError};
+use std::cell::RefCell;
 use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 use stdx::{ByteCount, Offset, Prng};
 use workload::content::{Content, ContentSpec, Form};
-use workload::crew::OneRuntime;
+use workload::crew::{OneRuntime, PhaseListener};
 
 /// Memory for the page cache where the machine does not say: what a host with 4 GiB has left.
 pub(crate) const PAGE_CACHE_DEFAULT: ByteCount = ByteCount::gib(2);
@@ -196,6 +198,11 @@ pub async fn run(
     let known = &mut volume.surroundings;
     known.memory = Some(wish.page_cache);
     known.buffered = Some(!wish.direct);
+    known.write_back = Some(WriteBack {
+        cache: wish.page_cache,
+        begins_at: filesystem.options().write_back_begins(),
+        takes: filesystem.options().write_back_takes(filesystem.settings().block),
+    });
     known.record = (!wish.direct).then(|| filesystem.settings().block);
     if !filesystem.options().barriers {
         known.flush.honoured = Some(false);
@@ -209,7 +216,16 @@ pub async fn run(
     let tool = Plan::read(tool).map_err(|error| array::unfit_tool(tool, error.to_string()))?;
     let content = ContentSpec { form: Form::Words, ..tool.content() };
     let tree = Rc::new(CountedTree::new(filesystem));
-    let crew = Rc::new(OneRuntime::new(rt.clone(), Rc::clone(&tree) as _));
+    let phases: Rc<RefCell<Phases>> = Rc::default();
+    let listener: PhaseListener = {
+        let (rt, disks, tree) = (rt.clone(), volume.disks.clone(), Rc::clone(&tree));
+        let phases = Rc::clone(&phases);
+        Rc::new(move |end| {
+            phases.borrow_mut().note(end, Mark::take(&rt, &disks, None), tree.traffic());
+        })
+    };
+    let crew = OneRuntime::new(rt.clone(), Rc::clone(&tree) as _).with_phases(listener);
+    let crew = Rc::new(crew);
     let begin = Mark::take(&rt, &volume.disks, volume.host.as_deref());
     let outcome = tool.run(crew, Content::new(content, plan.seed), plan.seed, stop.shared()).await;
     let end = Mark::take(&rt, &volume.disks, volume.host.as_deref());
@@ -221,7 +237,8 @@ pub async fn run(
         why: error.to_string(),
         mend: "give it a larger volume, or leave the cell out".to_owned(),
     })?;
-    let ends = Ends { begin: &begin, end: &end, disks: &volume.disks };
+    let phases = &phases.borrow().ended;
+    let ends = Ends { begin: &begin, end: &end, disks: &volume.disks, phases };
     volume.surroundings.content = Some(content);
     Ok(tool_run(outcome, &ends, (tree.traffic(), tree.read()), volume.surroundings))
 }

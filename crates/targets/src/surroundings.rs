@@ -102,6 +102,7 @@ impl Kernel {
             partitions: stack.partitions.clone(),
             record: on_files.and_then(|path| record(kind, path, buffered)),
             stripe: None,
+            write_back: None,
             link: self.link(&stack),
             flush: self.flush_facts(&stack, mount.as_ref()),
             space: on_files.and_then(space),

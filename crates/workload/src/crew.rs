@@ -13,7 +13,9 @@
 //! 3. All workers of a crew have one clock: an [`Instant`](stdx::Instant) of one is one of all.
 //! 4. A worker that panics or whose thread can't be made is [lost](WorkerLost); the conductor hears of
 //!    it instead of its result.
-//! 5. Dropping what [`start`] returned does not end the worker. It ends by itself when it looks at
+//! 5. A tool that goes through phases says where each begins and ends, at the [`Place`] where it runs. Who looks at counters
+//!    there hears of it before anything more is asked of the tree.
+//! 6. Dropping what [`start`] returned does not end the worker. It ends by itself when it looks at
 //!    what it shares with the conductor.
 
 use crate::tickets::{Counted, Tickets};
@@ -21,6 +23,7 @@ use futures_util::future::LocalBoxFuture;
 use rt::sync::oneshot;
 use rt::{Rt, TreeRef};
 use std::future::Future;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// Workers at the most in one load. More threads than this bring no host more I/O; filebench's
@@ -45,7 +48,34 @@ pub struct Place {
     pub rt: Rt,
     /// The tree that the load is on, as seen from there.
     pub tree: TreeRef,
+    phases: Option<PhaseListener>,
 }
+
+impl Place {
+    /// A place where nobody hears of phases.
+    pub fn new(rt: Rt, tree: TreeRef) -> Place {
+        Place { rt, tree, phases: None }
+    }
+
+    /// A phase begins or ends.
+    pub fn says(&self, end: PhaseEnd) {
+        if let Some(listener) = &self.phases {
+            listener(end);
+        }
+    }
+}
+
+/// An end of a phase, by the name that the tool's metrics of it begin with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PhaseEnd {
+    /// It begins.
+    Begins(&'static str),
+    /// It has ended, and what it wrote is synced where that belongs to it.
+    Ends(&'static str),
+}
+
+/// Who hears of phases, where they run.
+pub type PhaseListener = Rc<dyn Fn(PhaseEnd)>;
 
 /// What a worker does.
 pub type Body = Box<dyn FnOnce(Place) -> LocalBoxFuture<'static, ()> + Send>;
@@ -113,7 +143,12 @@ pub struct OneRuntime(Place);
 impl OneRuntime {
     /// A crew on this runtime and tree.
     pub fn new(rt: Rt, tree: TreeRef) -> OneRuntime {
-        OneRuntime(Place { rt, tree })
+        OneRuntime(Place::new(rt, tree))
+    }
+
+    /// The same crew, where this one hears of phases.
+    pub fn with_phases(self, listener: PhaseListener) -> OneRuntime {
+        OneRuntime(Place { phases: Some(listener), ..self.0 })
     }
 }
 

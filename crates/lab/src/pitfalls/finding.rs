@@ -25,6 +25,13 @@ const STRIPES_READ: f64 = 0.05;
 /// stripes are written there is none in a thousand.
 const READS_A_WRITE: f64 = 0.05;
 
+/// What a page cache writes back has other sizes than the workload's writes. Where write-back begins with less than it takes at
+/// once, more than one read for each time that it begins are those of the part of a stripe with which it ended: all that is
+/// written waits for them, as for those of long writes one at a time. (Where it goes on, the rest of that stripe comes with what
+/// follows, and reads are of metadata, for which no data waits.)
+/// A file or phase has two such parts anyway, at its start and at its end, for which each disk may read.
+const ENDS: u64 = 2;
+
 /// From this share of what a link can carry it is what was measured: the rest is gaps between commands.
 const LINK_FULL: f64 = 0.95;
 /// A disk whose mechanism is at work for such a share of the time could do no more.
@@ -106,6 +113,28 @@ fn record_size(surroundings: &Surroundings, evidence: &Evidence) -> Option<Pitfa
     shows.then_some(Pitfall::RecordSize { io, record, amplification })
 }
 
+/// Adds what the phases of a tool ran into that the run as a whole was not found to: writes of partial stripes, of the phase in
+/// which most was read for each byte written. Each comes with its facts and what was seen in it.
+pub fn add_phases<'a>(
+    phases: impl Iterator<Item = (&'a str, Surroundings, Evidence)>,
+    found: &mut Vec<Pitfall>,
+) {
+    let of_phase = |(name, surroundings, evidence): (&str, Surroundings, Evidence)| {
+        let mut one = partial_stripes(&surroundings, &evidence)?;
+        let Pitfall::PartialStripes { phase, .. } = &mut one else { return None };
+        *phase = Some(name.to_owned());
+        let written = evidence.demand.writes.bytes;
+        let read = evidence.all_disks().map_or(0, |disks| disks.read_bytes);
+        Some((read as f64 / written as f64, one))
+    };
+    let worst = phases.filter_map(of_phase).max_by(|one, other| one.0.total_cmp(&other.0));
+    if let Some((_, worst)) = worst
+        && !found.iter().any(|one| one.id() == worst.id())
+    {
+        found.push(worst);
+    }
+}
+
 /// Small writes at random places have no whole stripes to offer: what they cost on parity is no pitfall but the price.
 fn partial_stripes(surroundings: &Surroundings, evidence: &Evidence) -> Option<Pitfall> {
     let (stripe, demand) = (surroundings.stripe?, &evidence.demand);
@@ -113,14 +142,29 @@ fn partial_stripes(surroundings: &Surroundings, evidence: &Evidence) -> Option<P
         return None;
     }
     let (disks, writes) = (evidence.all_disks()?, demand.writes);
-    let reads_per_write = disks.reads as f64 / writes.ios.max(1) as f64;
-    let is_much = disks.read_bytes as f64 > STRIPES_READ * writes.bytes as f64;
-    (is_much || reads_per_write > READS_A_WRITE).then_some(Pitfall::PartialStripes {
+    let written = writes.bytes as f64;
+    let write_back = surroundings.write_back.filter(|_| surroundings.buffered == Some(true));
+    let shows = match write_back {
+        None => {
+            disks.read_bytes as f64 > STRIPES_READ * written
+                || disks.reads as f64 > READS_A_WRITE * writes.ios as f64
+        }
+        Some(write_back) => {
+            let of_ends = ENDS * evidence.disks.len() as u64;
+            let bytes_of_ends = (stripe.of_set * ENDS).bytes();
+            let batches = written / write_back.begins_at.bytes().max(1) as f64;
+            disks.read_bytes.saturating_sub(bytes_of_ends) as f64 > STRIPES_READ * written
+                || write_back.is_short() && disks.reads.saturating_sub(of_ends) as f64 > batches
+        }
+    };
+    shows.then_some(Pitfall::PartialStripes {
         read: ByteCount(disks.read_bytes),
         written: ByteCount(writes.bytes),
-        reads_per_write,
-        io: demand.mean_io()?,
+        reads: disks.reads,
+        writes: writes.ios,
         stripe,
+        phase: None,
+        write_back,
     })
 }
 

@@ -18,6 +18,8 @@ pub struct Surroundings {
     pub memory: Option<ByteCount>,
     /// Whether the I/O goes through the page cache.
     pub buffered: Option<bool>,
+    /// How the page cache is written back, where that is known.
+    pub write_back: Option<WriteBack>,
     /// What is written.
     pub content: Option<ContentSpec>,
     /// Partitions below, at whatever height.
@@ -47,6 +49,25 @@ pub struct FlushFacts {
     /// Whether writes can carry the flush themselves (FUA), so that the disks' count of flushes tells
     /// nothing.
     pub fua: Option<bool>,
+}
+
+/// How a page cache is written back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WriteBack {
+    /// The page cache.
+    pub cache: ByteCount,
+    /// How much of it is dirty when it begins.
+    pub begins_at: ByteCount,
+    /// What it takes at once, and gives the device as a batch. Where it begins with less, no other batch follows before more is
+    /// dirty.
+    pub takes: ByteCount,
+}
+
+impl WriteBack {
+    /// Whether it begins with less dirty than it takes at once.
+    pub fn is_short(&self) -> bool {
+        self.begins_at < self.takes
+    }
 }
 
 /// What must be written at once, so that nothing is read to make parity.

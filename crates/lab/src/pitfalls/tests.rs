@@ -21,6 +21,7 @@ fn clean() -> (Surroundings, Evidence) {
         cores: Some(4),
         memory: Some(ByteCount::gib(8)),
         buffered: Some(true),
+        write_back: None,
         content: Some(ContentSpec::default()),
         partitions: vec![Partition {
             name: "sda1".to_owned(),
@@ -192,12 +193,88 @@ fn a_stream_of_writes_for_which_the_disks_read_has_partial_stripes() {
     assert_eq!(pitfall.id(), "partial-stripes");
 }
 
+/// A page cache of 64 MiB is written back at a tenth of it, by 8 MiB: each batch ends with a part of a stripe and nothing follows.
+#[test]
+fn a_phase_that_is_written_back_in_batches_of_which_none_follows_has_partial_stripes() {
+    let cache = |mib: u64| {
+        let (cache, takes) = (ByteCount::mib(mib), ByteCount::mib(8));
+        WriteBack { cache, begins_at: cache / 10, takes }
+    };
+    let phase = |plant: fn(&mut Surroundings, &mut Evidence), name| {
+        let (mut surroundings, mut evidence) = clean();
+        surroundings.write_back = Some(cache(64));
+        evidence.demand.random = false;
+        evidence.demand.reads = Moved::default();
+        evidence.demand.writes = Moved { ios: 8192, bytes: 512 << 20 };
+        let disk = DiskSample { reads: 40, read_bytes: 40 << 14, ..DiskSample::default() };
+        evidence.disks = vec![disk; 4];
+        plant(&mut surroundings, &mut evidence);
+        (name, surroundings, evidence)
+    };
+    let found = |phases: Vec<(&str, Surroundings, Evidence)>| {
+        let mut found = Vec::new();
+        add_phases(phases.into_iter(), &mut found);
+        found
+    };
+    let more = |_: &mut Surroundings, evidence: &mut Evidence| {
+        evidence.disks[0].read_bytes += 1 << 20;
+    };
+    let both = found(vec![phase(|_, _| {}, "output per chr"), phase(more, "output block")]);
+    let [worst] = &both[..] else { panic!("{both:?}") };
+    let what = worst.what();
+    assert_eq!(worst.id(), "partial-stripes");
+    assert!(what.contains("stripes in output block: ") && what.contains("160 times and"), "{what}");
+    let mend = worst.mend();
+    assert!(mend.contains("page_cache = 160 MiB and more") && !mend.contains("queue"), "{mend}");
+    // What follows at once; a start and an end; a rewrite, whose reads are wanted; small writes at random places.
+    let none: [fn(&mut Surroundings, &mut Evidence); 4] = [
+        |surroundings, _| {
+            let more = surroundings.write_back.map(|one| WriteBack { begins_at: one.takes, ..one });
+            surroundings.write_back = more;
+        },
+        |_, evidence| evidence.disks.iter_mut().for_each(|disk| disk.reads = 2),
+        |_, evidence| evidence.demand.reads = evidence.demand.writes,
+        |_, evidence| evidence.demand.random = true,
+    ];
+    for plant in none {
+        assert_eq!(found(vec![phase(plant, "output block")]), []);
+    }
+    // Clusters that fill no stripe are read for however much follows; and direct writes are judged as they come.
+    let clusters = found(vec![phase(
+        |surroundings, evidence| {
+            surroundings.write_back =
+                surroundings.write_back.map(|one| WriteBack { takes: one.begins_at, ..one });
+            evidence.disks[0].read_bytes = 60 << 20;
+        },
+        "write",
+    )]);
+    assert!(clusters[0].mend().contains("a smaller chunk"), "{clusters:?}");
+    let direct = found(vec![phase(
+        |surroundings, evidence| {
+            surroundings.buffered = Some(false);
+            evidence.disks[0].reads = 8192;
+        },
+        "write",
+    )]);
+    assert!(direct[0].what().contains(" times for each write"), "{direct:?}");
+    assert!(direct[0].mend().contains("blocks of whole stripes"), "{direct:?}");
+    // Once: where the run as a whole is found to, its phases say no more.
+    let (_, surroundings, evidence) = phase(|_, _| {}, "");
+    let mut whole = find(&surroundings, &evidence);
+    let before = whole.len();
+    assert!(whole.iter().any(|one| one.id() == "partial-stripes"), "{whole:?}");
+    add_phases([phase(more, "output block")].into_iter(), &mut whole);
+    assert_eq!(whole.len(), before);
+}
+
 /// As many more under way as fill stripes; and where a set of sets deals out parts of them, that comes first.
 #[test]
 fn the_mend_of_partial_stripes_is_one_that_can_be_followed() {
     let mend = |io: u64, stripe: Stripe| {
-        let (read, written, io) = (ByteCount::mib(1), ByteCount::mib(1), ByteCount::kib(io));
-        Pitfall::PartialStripes { read, written, reads_per_write: 1.0, io, stripe }.mend()
+        let (read, written) = (ByteCount::mib(1), ByteCount::kib(io));
+        let (phase, write_back) = (None, None);
+        Pitfall::PartialStripes { read, written, reads: 1, writes: 1, stripe, phase, write_back }
+            .mend()
     };
     let short = mend(128, stripe(3584, 3584, 3584));
     assert!(short.contains("queue_depth = 56 and more") && !short.contains("chunk"), "{short}");
@@ -466,9 +543,11 @@ fn all() -> Vec<Pitfall> {
         Pitfall::PartialStripes {
             read: disks,
             written: workload,
-            reads_per_write: 1.0,
-            io: ByteCount::mib(1),
+            reads: 1024,
+            writes: 1024,
             stripe: stripe(448, 448, 448),
+            phase: None,
+            write_back: None,
         },
         Pitfall::Misaligned {
             partition: "sda1".to_owned(),

@@ -14,6 +14,7 @@
 //! stay in, and whatever was simulated or shortened says so at its top.
 
 mod account;
+mod coverage;
 mod csv;
 mod distributions;
 mod estimate;

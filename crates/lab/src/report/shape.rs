@@ -118,7 +118,7 @@ pub struct Group<'a> {
     /// Indices into `factors`.
     pub averaged: Vec<usize>,
     /// For each cell the level's index of each factor.
-    positions: Vec<Vec<usize>>,
+    pub(super) positions: Vec<Vec<usize>>,
 }
 
 /// Cuts a study into groups.
@@ -407,12 +407,6 @@ impl<'a> Group<'a> {
         Estimate::mean_of(&estimates)
     }
 
-    /// Whether cells at these levels have no figures, so that a mean over them would be of less than
-    /// the others are.
-    pub fn is_partial(&self, at: &[(usize, usize)], metric: &str) -> bool {
-        self.select(at).any(|cell| Estimate::of_cell(cell, metric).is_none())
-    }
-
     /// Every combination of levels of these factors that has a cell, the first factor slowest.
     pub fn combinations(&self, factors: &[usize]) -> Vec<Levels> {
         let mut found: Vec<Vec<usize>> =
@@ -541,19 +535,6 @@ mod tests {
         assert_eq!(levels("queue_depth"), ["1", "4", "16", "64"]);
         assert_eq!(levels("read_share"), ["0", "0.33", "1"], "though the study begins with 1");
         assert_eq!(levels("layout")[..3], ["single", "raid1-2", "raid10-4"]);
-    }
-
-    /// A mean over three block sizes beside means over four would make a failure look like a gain.
-    #[test]
-    fn a_mean_that_lacks_a_failed_cell_is_marked() {
-        let mut results = sample::raid_layouts();
-        let broken = results.cells.iter_mut().find(|cell| cell.workload == "random").unwrap();
-        broken.metrics.clear();
-        broken.error = Some("gone".into());
-        let options = crate::report::TextOptions { width: 110, colour: false, full: false };
-        let out = crate::report::text(&results, options);
-        assert!(out.contains(" *") && out.contains("over fewer cells than the others"));
-        assert!(crate::report::html(&results).contains("title=\"some of its cells failed\""));
     }
 
     #[test]

@@ -217,8 +217,12 @@ impl Page {
             }
         }
         if partial {
-            let note = "* over fewer cells than the others: some failed, see below.";
-            self.prose(Style::Caution, "  ", note);
+            let why = match group.cells.iter().any(|cell| cell.error.is_some()) {
+                true => "some failed, see below",
+                false => "not all were run",
+            };
+            let note = format!("* over fewer cells than the others: {why}.");
+            self.prose(Style::Caution, "  ", &note);
         }
         let others: Vec<&str> =
             group.headline_metrics().filter(|m| *m != group.primary()).collect();
@@ -261,7 +265,7 @@ impl Page {
         any_partial
     }
 
-    /// Rows as always, a column a metric.
+    /// Rows as always, a column a metric. A row that has a part of the cells says so.
     fn metrics_table(&mut self, group: &Group, metrics: &[&str]) {
         let mut header = vec![self.row_heading(group)];
         let mut units = Vec::new();
@@ -275,14 +279,26 @@ impl Page {
             units.push(unit);
         }
         let mut rows = Vec::new();
+        let mut any_partial = false;
         for row in group.row_levels() {
+            let label = match group.coverage(&row, group.primary()) {
+                (have, all) if 0 < have && have < all => {
+                    any_partial = true;
+                    format!("{}, {have} of {all} cells", group.row_label(&row))
+                }
+                _ => group.row_label(&row),
+            };
             let figures = metrics.iter().zip(&units).map(|(metric, unit)| {
                 let estimate = group.estimate(&row, metric);
                 estimate.map_or_else(|| "—".into(), |e| unit.figure(e))
             });
-            rows.push(std::iter::once(group.row_label(&row)).chain(figures).collect());
+            rows.push(std::iter::once(label).chain(figures).collect());
         }
         self.table(&header, &rows);
+        if any_partial {
+            let note = "A mean over a part of the cells does not compare with the others.";
+            self.prose(Style::Caution, "  ", note);
+        }
     }
 
     fn row_heading(&self, group: &Group) -> String {

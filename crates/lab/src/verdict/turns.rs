@@ -6,6 +6,10 @@
 //! ratio of [`UNSURE_RATIO`], which is named as what it is. All pairs count and not the best level alone: a level that is best
 //! everywhere (RAID 0) hides what becomes of the others.
 //!
+//! A setting is told of a pair only where each of its cells bears it ([`Score::holds_in_each`]): where a mean over other
+//! parameters turns and one of its cells stands as over all, it is the two settings together that turn the pair, or more of them;
+//! how many cells have another best level than over all, the ranking says.
+//!
 //! Two settings together are told where neither alone turns that pair, the strongest first, and few of them; of what is not
 //! sure only a change at the top. A pair that stands the other way round at one of the two alone as well, without being told
 //! there, is that one's: it is told there, as not sure.
@@ -40,10 +44,10 @@ struct Turned {
 struct At {
     /// `queue_depth` and `4`; one or two.
     setting: Vec<(String, String)>,
-    /// The level that does best here.
-    best: String,
+    /// The level that does best here, in each of the cells.
+    best: Option<String>,
     turned: Vec<Turned>,
-    /// Pairs that stand the other way round, and neither the test nor each repeat says so.
+    /// Pairs that stand the other way round, in each cell, and neither the test nor each repeat says so.
     leaning: Vec<Turned>,
 }
 
@@ -122,7 +126,9 @@ fn among(
         let of: Vec<&Measured<'_>> =
             chosen.iter().filter(|measured| has(measured)).copied().collect();
         let (here, _) = scores(asked, &of);
-        let Some(best) = here.first().map(|score| score.level.clone()) else { continue };
+        let Some((first, others)) = here.split_first() else { continue };
+        let is_best = others.iter().all(|other| first.holds_in_each(other, asked));
+        let best = is_best.then(|| first.level.clone());
         let mut turned = Vec::new();
         for (place, over) in here.iter().enumerate() {
             for under in here.iter().skip(place + 1) {
@@ -134,7 +140,8 @@ fn among(
                     continue;
                 };
                 let ratio = (over.log() - under.log()).abs().exp();
-                let is_turned = others < its && ratio >= SHOWN_RATIO_MIN;
+                let is_turned =
+                    others < its && ratio >= SHOWN_RATIO_MIN && over.holds_in_each(under, asked);
                 turned.push(Turned {
                     over: over.level.clone(),
                     under: under.level.clone(),
@@ -142,21 +149,22 @@ fn among(
                     is_sure: false,
                 });
                 chances.push(if is_turned { test.p } else { 1.0 });
-                seen.push((is_turned && over.beats_always(under, asked.better), is_turned));
+                let leans = is_turned && over.is_ahead_in_each(under, asked.better);
+                seen.push((is_turned && over.beats_always(under, asked.better), leans));
             }
         }
         found.push(At { setting, best, turned, leaning: Vec::new() });
     }
     let told = stats::holm(&chances).into_iter().zip(seen);
-    let mut told = told.map(|(p, (always, is_turned))| (p, always, is_turned));
+    let mut told = told.map(|(p, (always, leans))| (p, always, leans));
     for at in &mut found {
         // In the order in which they were found, one of `told` each; the chance of one that stands as over all is 1.
         for mut pair in std::mem::take(&mut at.turned) {
-            let Some((p, always, is_turned)) = told.next() else { continue };
+            let Some((p, always, leans)) = told.next() else { continue };
             pair.is_sure = p < 1.0 - asked.study.confidence;
             if pair.is_sure || always && pair.ratio >= UNSURE_RATIO {
                 at.turned.push(pair);
-            } else if is_turned {
+            } else if leans {
                 at.leaning.push(pair);
             }
         }
@@ -188,7 +196,7 @@ fn together(
         }
     }
     for at in &mut found {
-        let is_best = |pair: &Turned| pair.over == at.best && pair.under == *best;
+        let is_best = |pair: &Turned| Some(&pair.over) == at.best.as_ref() && pair.under == *best;
         at.turned.retain(|pair| pair.is_sure || is_best(pair));
         let ones = known.iter_mut().flat_map(|(_, ones)| ones);
         for one in ones.filter(|one| one.setting.iter().all(|part| at.setting.contains(part))) {
@@ -231,7 +239,8 @@ fn text(at: &At, best: &str, better: Better) -> String {
         (ratio, unsure)
     };
     let than = if better == Better::Lower { " than" } else { "" };
-    let winner = at.turned.iter().find(|pair| pair.over == at.best && pair.under == best);
+    let is_best = |pair: &&Turned| Some(&pair.over) == at.best.as_ref() && pair.under == best;
+    let winner = at.turned.iter().find(is_best);
     let mut parts = Vec::new();
     if let Some(pair) = winner {
         let (ratio, unsure) = by(pair);

@@ -167,7 +167,7 @@ fn the_verdict_does_not_choose_between_levels_that_can_not_be_told_apart() {
     });
     let text = verdict(RULES, &equal, &[]);
     assert!(text.contains("the best 2 levels are not distinguishable at 95 %: raid"), "{text}");
-    assert!(text.contains("they differ by no more than "), "{text}");
+    assert!(text.contains(" they differ by no more than "), "{text}");
     assert!(text.contains(" × disk, which comes next."), "{text}");
 }
 

@@ -84,6 +84,7 @@ fn honest() -> Surroundings {
         cores: Some(4),
         memory: Some(ByteCount::gib(8)),
         buffered: Some(false),
+        write_back: None,
         content: Some(ContentSpec::default()),
         partitions: vec![partition(ByteCount::mib(1))],
         record: Some(ByteCount::kib(4)),

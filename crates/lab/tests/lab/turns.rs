@@ -81,6 +81,84 @@ fn an_order_that_turns_where_two_settings_meet_is_told_with_both() {
     assert!(!steady.verdict.contains("turn"), "{}", steady.verdict);
 }
 
+/// Found by a newcomer: "at 16 raid5-8 does best, 1.13 × raid10-8", as a mean over one stream and four; with four it does worse.
+#[test]
+fn a_mean_that_turns_and_that_some_of_its_cells_deny_is_told_of_those_that_bear_it() {
+    let rates = |others: f64| {
+        move |layout: &str, depth: u32, reads: bool, _: u32| match (layout, depth, reads) {
+            ("raid0-8", ..) => 50.0,
+            ("raid5-8", 16, true) => 400.0,
+            ("raid5-8", 16, false) => others,
+            ("raid5-8", ..) => 50.0,
+            (_, 16, _) => 200.0,
+            _ => 220.0,
+        }
+    };
+    for (others, is_of_the_depth) in [(150.0, false), (200.0, false), (300.0, true)] {
+        let text = measured(&[], rates(others)).verdict;
+        assert!(text.contains("raid10-8 does best: "), "{text}");
+        let alone = text.contains("The order turns with queue_depth: at 16 raid5-8 does best, 1.");
+        assert_eq!(alone, is_of_the_depth, "{others}: {text}");
+        assert_eq!(text.contains("The order turns with"), is_of_the_depth, "{others}: {text}");
+        let both =
+            "Two settings together turn it: at queue_depth=16, read_share=1 raid5-8 does best, ";
+        assert_eq!(text.contains(both), !is_of_the_depth, "{others}: {text}");
+        let cells = if is_of_the_depth { 2 } else { 1 };
+        let elsewhere = format!("; in {cells} of 4 cells raid5-8 does better.");
+        assert!(text.contains(&elsewhere), "{others}: {text}");
+    }
+    // What is best in each cell is best; noise is no other order.
+    let steady = measured(&[], |layout, _, _, _| match layout {
+        "raid10-8" => 105.0,
+        _ => 100.0,
+    });
+    assert!(!steady.verdict.contains("does better"), "{}", steady.verdict);
+}
+
+/// Two settings are a mean, too, where there is a third.
+#[test]
+fn what_takes_three_settings_is_not_told_of_two_but_counted() {
+    let three = STUDY.replace("repeats = 3", "repeats = 4");
+    let three = three.replace("read_share =", "block_size = [\"4k\", \"8k\"]\nread_share =");
+    let rates = |bears: bool| {
+        scripted(move |cell, plan| {
+            let is = |key: &str, value: &str| cell.property(key).as_deref() == Some(value);
+            let meets = is("queue_depth", "16") && is("read_share", "1");
+            let rate = match cell.factors["layout"].to_string().as_str() {
+                "raid5-8" if meets && is("block_size", "4k") => 800.0,
+                "raid5-8" if meets => {
+                    if bears {
+                        300.0
+                    } else {
+                        150.0
+                    }
+                }
+                "raid5-8" | "raid0-8" => 50.0,
+                _ => 200.0,
+            };
+            noisy("iops", rate, 0.01, plan.seed)
+        })
+    };
+    let text = ran(&study_with(&three, &set(&[])), &rates(true)).verdict;
+    assert!(text.contains("at queue_depth=16, read_share=1 raid5-8 does best, 2.4"), "{text}");
+    let text = ran(&study_with(&three, &set(&[])), &rates(false)).verdict;
+    assert!(!text.contains("queue_depth=16, read_share=1"), "150 is below 200: {text}");
+    assert!(text.contains("; in 1 of 8 cells raid5-8 does better."), "{text}");
+}
+
+/// A tie of means over cells that are far apart is no equality of the levels.
+#[test]
+fn levels_that_tie_on_average_and_nowhere_are_said_to() {
+    let text = measured(&["repeats=5"], |layout, depth, _, _| match (layout, depth) {
+        ("raid10-8", 1) | ("raid5-8", 16) => 400.0,
+        ("raid10-8", _) | ("raid5-8", _) => 100.0,
+        _ => 20.0,
+    });
+    let text = text.verdict;
+    assert!(text.contains("; on average they differ by no more than "), "{text}");
+    assert!(text.contains("; in 2 of 4 cells raid"), "{text}");
+}
+
 /// At depth 1 it turns, surely for writes; reads scatter too much for the depth alone to be told. It is the depth all the same.
 #[test]
 fn what_one_setting_turns_is_not_put_down_to_two() {

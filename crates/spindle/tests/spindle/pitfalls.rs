@@ -171,6 +171,30 @@ fn long_writes_one_at_a_time_that_wait_for_parts_of_stripes_are_named() {
     assert_eq!(found, [""; 0], "parts that wait for one another: {shown}");
 }
 
+/// A third of the rate, and the order of RAID 5 and 10 turned, without a word: a page cache of which a tenth is less than what is
+/// written back at once.
+#[test]
+fn a_writing_phase_whose_write_back_fills_no_stripes_is_named_with_a_page_cache_that_mends_it() {
+    let study = |filesystem: &str| {
+        let start = CLEAN.find("[layouts.set]").expect("a layout");
+        let machine = CLEAN[..start].replace("disks = 3", "disks = 8");
+        format!(
+            "{machine}filesystem = \"{filesystem}\"\npage_cache = \"64m\"\n[layouts.set]\nlevel = \"raid5\"\ndisks = 8\n\
+             [[factor]]\nname = \"layout\"\nlevels = [\"set\"]\n[[workload]]\nname = \"bonnie\"\nkind = \"bonnie\"\n\
+             size = \"128m:64k:0\"\nfiles = \"0\"\nbytes = 0\n"
+        )
+    };
+    let (found, shown) = run(&study("xfs"), &[]);
+    assert!(found.iter().any(|id| id == "partial-stripes"), "{found:?}: {shown}");
+    assert!(shown.contains("writes of partial stripes in output block: "), "{shown}");
+    let mend = "page_cache = 160 MiB and more";
+    assert!(shown.contains(mend), "{shown}");
+    for setting in ["machine.page_cache=160m", "layouts.set.level=raid10"] {
+        let (found, shown) = run(&study("xfs"), &[setting]);
+        assert!(!found.iter().any(|id| id == "partial-stripes"), "{setting}: {shown}");
+    }
+}
+
 /// RAID 60 whose outer chunk is half of an inner stripe: writes of a whole inner stripe are halves on both sets, and the
 /// advice is one that helps. By default the outer chunk is the stripe.
 #[test]

@@ -18,7 +18,7 @@ use std::time::Duration;
 use stdx::{ByteCount, Instant, Offset};
 use workload::blocks::Blocks;
 use workload::content::{Content, Form};
-use workload::crew::Place;
+use workload::crew::{PhaseEnd, Place};
 use workload::io_failure::IoFailure;
 use workload::one_buffer::{self, Held, OneBuffer, into_mut};
 
@@ -171,6 +171,7 @@ pub(super) async fn run(
             continue;
         }
         (job.listener)(Heard::Begins(phase));
+        place.says(PhaseEnd::Begins(phase.column()));
         let done = match phase {
             Phase::PutByte => bulk.put_bytes(&mut source).await,
             Phase::PutBlock => bulk.put_blocks(&mut source).await,
@@ -179,6 +180,7 @@ pub(super) async fn run(
             _ => bulk.get_blocks().await,
         };
         let figure = done.map_err(|why| why.in_phase(phase))?;
+        place.says(PhaseEnd::Ends(phase.column()));
         (job.listener)(Heard::Ends(phase));
         figures.push((phase, figure));
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use stdx::{ByteCount, Instant, Offset, Prng};
 use workload::blocks::Blocks;
 use workload::content::Content;
-use workload::crew::{Calls, Crew, Place, start};
+use workload::crew::{Calls, Crew, PhaseEnd, Place, start};
 use workload::gate::{Gate, start_together};
 use workload::io_failure::IoFailure;
 use workload::one_buffer::{self, OneBuffer};
@@ -89,11 +89,14 @@ async fn phases(
     case: &Case,
     figures: &mut BTreeMap<Phase, Figure>,
 ) -> Result<(), RunError> {
+    let place = crew.place();
     for phase in Phase::ALL {
+        place.says(PhaseEnd::Begins(phase.word()));
         let figure = match phase == Phase::Write && job.plan.one_after_another {
             true => in_turn(crew, job, case, phase).await?,
             false => together(crew, job, case, phase).await?,
         };
+        place.says(PhaseEnd::Ends(phase.word()));
         figures.entry(phase).or_default().add(&figure);
     }
     Ok(())

@@ -79,8 +79,8 @@ fn table_note(group: &Group) -> Markup {
                 @if group.has_intervals() { ", and every other whose interval overlaps it" }
                 ". "
             }
-            @if group.cells.iter().any(|cell| cell.error.is_some()) {
-                "*: some of the cells that it is over failed. "
+            @if group.has_partial() {
+                "*: some of the cells that it is over failed, or were not run. "
             }
         }
     }
@@ -223,7 +223,10 @@ fn bar_panels(group: &Group, metric: &str, at: &[Levels]) -> Markup {
                     true => "failed",
                     false => "—",
                 };
-                let figure = estimate.map_or(missing.into(), |e| unit.figure(e));
+                let mut figure = estimate.map_or(missing.into(), |e| unit.figure(e));
+                if estimate.is_some() && group.is_partial(&here, metric) {
+                    figure += " *";
+                }
                 let label = group.row_label(row);
                 let tooltip = match estimate {
                     Some(estimate) => format!("{label}: {}", unit.named_figure(estimate)),

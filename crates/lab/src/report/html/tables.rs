@@ -128,6 +128,9 @@ fn figure(group: &Group, row: &Levels, column: &Column, best: Option<Estimate>) 
             (unit.mean(estimate))
             @if let Some(spread) = unit.spread(estimate) { span.spread { " " (spread) } }
             @if failed { span.failed title="some of its cells failed" { " *" } }
+            @else if group.is_partial(&at, column.metric) {
+                span.failed title="not all of its cells were run" { " *" }
+            }
         }
     }
 }

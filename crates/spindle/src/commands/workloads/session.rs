@@ -334,7 +334,7 @@ impl Session {
         // Asked again: the run's files take space.
         let HostFacts { mut surroundings, mut lines, .. } = HostFacts::of(&self.measured, true);
         surroundings.content = run.content;
-        let ends = Ends { begin: &self.begin, end: &end, disks: &self.disks };
+        let ends = Ends { begin: &self.begin, end: &end, disks: &self.disks, phases: &[] };
         let mut whole = tool_run(Outcome::default(), &ends, self.crew.traffic(), surroundings);
         if self.reads_cache.get() {
             let of_cache = |pitfall: &Pitfall| {
