@@ -3,7 +3,8 @@
 //! The rules are fio's (io_u.c: `get_next_offset`, `get_next_buflen`, `get_next_file`): each direction
 //! goes on in sequence from where it ended; random places are multiples of `blockalign`, each once a
 //! pass where a map is kept; a block that would reach beyond what is used of the file ends the file; a
-//! file that ended is passed over until the next pass.
+//! file that ended is passed over until the next pass (of files that are drawn by a distribution, it
+//! begins again at once).
 
 use super::figures::{Direction, Each};
 use super::files::Files;
@@ -15,6 +16,9 @@ use stdx::Prng;
 
 /// Sizes that are drawn before the smallest is taken: near a file's end few fit.
 const SIZE_DRAWS_MAX: usize = 100;
+
+/// Files that are drawn before the next one that is not done is taken: near a pass's end few are left.
+const FILE_DRAWS_MAX: usize = 100;
 
 /// One I/O that is to be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +41,8 @@ struct InFile {
     map: Option<BlockMap>,
     walk: Option<Walk>,
     skew: Option<Skew>,
+    /// Whether an I/O went there since it was begun.
+    begun: bool,
     done: bool,
 }
 
@@ -48,9 +54,11 @@ pub(super) struct Aim {
     sizes: Prng,
     kinds: Prng,
     /// The file in turn and how many I/Os it still has.
-    turn: (usize, u64),
+    turn: Option<(usize, u64)>,
+    /// The file after that of the last turn; a new pass goes on there.
+    following: usize,
     file_skew: Option<Skew>,
-    /// I/Os until the next random place (`rw=randread:8`).
+    /// I/Os until the next random place (`rw=randread:8`), the first of which is random.
     until_random: u64,
     zone_bytes: u64,
     /// A file was begun again, so that its cache is to be dropped.
@@ -71,6 +79,7 @@ impl Aim {
                 map: None,
                 walk: None,
                 skew: None,
+                begun: false,
                 done: false,
             };
             if spec.mode.random {
@@ -104,8 +113,9 @@ impl Aim {
             places,
             sizes: Prng::for_part(seed, "sizes"),
             kinds,
-            turn: (0, spec.file_service_nr),
-            until_random: spec.sequence_nr,
+            turn: None,
+            following: 0,
+            until_random: 1,
             zone_bytes: 0,
             rewound: None,
         }
@@ -116,12 +126,15 @@ impl Aim {
         for file in &mut self.files {
             file.done = false;
             file.start = file.first;
-            file.position = [file.first; 3];
-            file.last_start = [None; 3];
             file.restart();
         }
-        self.turn = (0, self.spec.file_service_nr);
+        self.turn = None;
         self.zone_bytes = 0;
+    }
+
+    /// Whether all files are done.
+    pub(super) fn is_done(&self) -> bool {
+        self.files.iter().all(|file| file.done)
     }
 
     /// The file that was begun again since this was asked last.
@@ -129,14 +142,9 @@ impl Aim {
         self.rewound.take()
     }
 
-    /// The direction of the next I/O, before rates are looked at.
+    /// The direction of the next I/O, before rates are looked at. Of trims and writes in turn the file decides, in [`next`](Aim::next).
     pub(super) fn direction(&mut self) -> Direction {
         let mode = self.spec.mode;
-        if mode.trim_write {
-            let file = self.files.get(self.turn.0);
-            let pair = file.map(|file| file.last_start[1] == file.last_start[2]);
-            return if pair.unwrap_or(true) { Direction::Trim } else { Direction::Write };
-        }
         match (mode.read, mode.write) {
             (true, true) => {
                 let drawn = self.kinds.below(100) < u64::from(self.spec.read_percent);
@@ -150,17 +158,19 @@ impl Aim {
 
     /// The next I/O in a direction; `None` where all files are done.
     pub(super) fn next(&mut self, direction: Direction) -> Option<Target> {
-        for _ in 0..=self.files.len() {
+        loop {
             let index = self.next_file()?;
             if let Some(target) = self.in_file(index, direction) {
                 return Some(target);
             }
-            if let Some(file) = self.files.get_mut(index) {
-                file.done = true;
+            let file = self.files.get_mut(index)?;
+            // One in which nothing has room would begin again for ever.
+            file.done = self.file_skew.is_none() || !file.begun;
+            if !file.done {
+                file.restart();
             }
-            self.turn.1 = 0;
+            self.turn = None;
         }
-        None
     }
 
     fn next_file(&mut self) -> Option<usize> {
@@ -168,31 +178,49 @@ impl Aim {
         if count == 1 {
             return self.files.first().is_some_and(|file| !file.done).then_some(0);
         }
-        let (at, left) = self.turn;
-        let from = match self.spec.file_service {
-            _ if left > 0 => at,
-            FileService::RoundRobin => (at + 1) % count,
-            FileService::Sequential => at,
-            FileService::Random => self.kinds.below(count as u64) as usize,
+        if let Some((file, left)) = &mut self.turn {
+            if self.spec.file_service == FileService::Sequential {
+                return Some(*file);
+            }
+            if *left > 0 {
+                *left -= 1;
+                return Some(*file);
+            }
+        }
+        let is_left = |file: &usize| self.files.get(*file).is_some_and(|file| !file.done);
+        let drawn = match self.spec.file_service {
+            FileService::RoundRobin | FileService::Sequential => None,
+            FileService::Random => {
+                let mut draws =
+                    (0..FILE_DRAWS_MAX).map(|_| self.kinds.below(count as u64) as usize);
+                draws.find(is_left)
+            }
             FileService::Zipf(_) | FileService::Pareto(_) | FileService::Normal(_) => {
                 let skew = self.file_skew.as_ref();
-                skew.map_or(0, |skew| skew.draw(&mut self.kinds) as usize)
+                skew.map(|skew| skew.draw(&mut self.kinds) as usize).filter(is_left)
             }
         };
-        let found =
-            (from..count).chain(0..from).find(|at| self.files.get(*at).is_some_and(|f| !f.done))?;
-        let left = if found == at && left > 0 { left } else { self.spec.file_service_nr };
-        self.turn = (found, left - 1);
+        let found = match drawn {
+            Some(file) => file,
+            None => (self.following..count).chain(0..self.following).find(is_left)?,
+        };
+        self.following = (found + 1) % count;
+        self.turn = Some((found, self.spec.file_service_nr - 1));
         Some(found)
     }
 
     fn in_file(&mut self, index: usize, direction: Direction) -> Option<Target> {
-        self.move_zone(index, direction);
         let spec = Arc::clone(&self.spec);
+        let mode = spec.mode;
+        let file = self.files.get(index)?;
+        let direction = match mode.trim_write {
+            true if file.last_start[1] == file.last_start[2] => Direction::Trim,
+            true => Direction::Write,
+            false => direction,
+        };
+        self.move_zone(index, direction);
         let single = self.files.len() == 1;
         let at = direction.index();
-        let mode = spec.mode;
-        let repeats = spec.time_based && single;
         if mode.trim_write && direction == Direction::Write {
             // The block that was trimmed just now.
             let file = self.files.get_mut(index)?;
@@ -202,11 +230,10 @@ impl Aim {
             file.position[1] = file.position[2];
             return Some(Target { direction, file: index, offset, len });
         }
-        self.until_random = self.until_random.saturating_sub(1);
-        let turn = self.until_random == 0;
-        if turn {
-            self.until_random = spec.sequence_nr;
-        }
+        // With `:0` no place is random.
+        let turn = spec.sequence_nr > 0 && self.until_random <= 1;
+        self.until_random =
+            if turn { spec.sequence_nr } else { self.until_random.saturating_sub(1) };
         let share = spec.random_percent[at];
         let random = mode.random
             && turn
@@ -215,18 +242,18 @@ impl Aim {
         let mut marks = false;
         let relative = if random {
             marks = true;
-            self.random_place(index, at, repeats)?
+            self.random_place(index, at)?
         } else if mode.random && !turn && spec.sequencer == Sequencer::Identical {
             file.last_start[at].map_or(0, |start| start - file.start)
         } else {
-            match file.sequential_place(at, &spec, repeats) {
+            match file.sequential_place(at, &spec, spec.time_based && single) {
                 Some((place, rewound)) => {
                     if rewound {
                         self.rewound = Some(index);
                     }
                     place
                 }
-                None if mode.random => self.random_place(index, at, repeats)?,
+                None if mode.random => self.random_place(index, at)?,
                 None => return None,
             }
         };
@@ -237,7 +264,7 @@ impl Aim {
         let offset = file.start + relative;
         let mut len = self.length(index, offset, at, random)?;
         let file = self.files.get_mut(index)?;
-        if offset + len > file.real {
+        if offset.checked_add(len).is_none_or(|end| end > file.real) {
             return None;
         }
         if marks && let Some(map) = &mut file.map {
@@ -245,24 +272,27 @@ impl Aim {
             let used = map.use_up_to(relative / unit, len.div_ceil(unit)).max(1);
             len = len.min(used * unit);
         }
+        // The same place trimmed twice running is written twice, too.
+        if mode.trim_write && file.last_start[at] == Some(offset) {
+            file.last_start[1] = None;
+        }
         file.last_start[at] = Some(offset);
         file.position[at] = offset + len;
+        file.begun = true;
         self.zone_bytes += len;
         Some(Target { direction, file: index, offset, len })
     }
 
     /// A random place, as bytes from the start of the used part.
-    fn random_place(&mut self, index: usize, at: usize, repeats: bool) -> Option<u64> {
+    fn random_place(&mut self, index: usize, at: usize) -> Option<u64> {
         let align = self.spec.align[at];
         if let Some(block) = self.random_block(index, at) {
             return Some(block * align);
         }
-        let again = repeats || self.file_skew.is_some();
-        let file = self.files.get_mut(index)?;
-        if !again {
+        if !self.spec.time_based && self.file_skew.is_none() {
             return None;
         }
-        file.restart();
+        self.files.get_mut(index)?.restart();
         self.rewound = Some(index);
         self.random_block(index, at).map(|block| block * align)
     }
@@ -328,7 +358,7 @@ impl Aim {
             return Some(low);
         }
         let file = self.files.get(index)?;
-        let room = (file.start + file.len).checked_sub(offset)?;
+        let room = (file.first + file.len).checked_sub(offset)?;
         if room < low {
             return None;
         }
@@ -366,7 +396,7 @@ impl Aim {
             if file.start >= file.real {
                 file.start = file.first;
             }
-            file.position[at] = file.start;
+            file.position = [file.start; 3];
         }
         if file.position[at] >= file.start + zones.range {
             file.position[at] = file.start;
@@ -375,7 +405,11 @@ impl Aim {
 }
 
 impl InFile {
+    /// Back to the start, with all blocks unused.
     fn restart(&mut self) {
+        self.position = [self.start; 3];
+        self.last_start = [None; 3];
+        self.begun = false;
         if let Some(map) = &mut self.map {
             map.clear();
         }
@@ -385,9 +419,12 @@ impl InFile {
     }
 
     /// The place after the last one, from the start of the used part, and whether it began again.
+    ///
+    /// With a step (`rw=read:8k`) what lies beyond either end of the file goes on from the other: forwards from as far behind
+    /// the start as the used part begins, backwards from its end, both as in fio.
     fn sequential_place(&mut self, at: usize, spec: &Spec, repeats: bool) -> Option<(u64, bool)> {
         let mut rewound = false;
-        if repeats && self.position[at] >= self.len + self.start {
+        if repeats && self.position[at] >= self.first + self.len {
             self.position[at] = self.start;
             rewound = true;
         }
@@ -395,18 +432,18 @@ impl InFile {
             return None;
         }
         let step = spec.sequence_add;
+        let end = self.real.min(self.len);
         // Backwards begins at the end where there is an offset to go back to.
         if self.position[at] == self.start && self.start > 0 && step < 0 {
-            self.position[at] = self.real.min(self.len);
+            self.position[at] = end;
         }
-        let mut place = self.position[at].checked_sub(self.start)?;
+        // Below the start it wraps: what lies there is beyond the end.
+        let mut place = self.position[at].wrapping_sub(self.start);
         if place > 0 && step != 0 {
-            let end = self.real.min(self.len);
-            place = match place.checked_add_signed(step) {
-                Some(place) if place < self.real => place,
-                _ if step > 0 => self.start,
-                _ => end.checked_add_signed(step)?,
-            };
+            place = place.wrapping_add_signed(step);
+            if place >= self.real {
+                place = if step > 0 { self.start } else { end.wrapping_add_signed(step) };
+            }
         }
         Some((place, rewound))
     }

@@ -299,6 +299,19 @@ pub enum FioError {
         /// Where.
         offset: u64,
     },
+    /// A read of a file that was not laid out.
+    #[error(
+        "job {job}: {file} has nothing to read at byte {offset}: with create_on_open=1 no file is laid out; remove it, or write the file \
+         first"
+    )]
+    NotLaidOut {
+        /// The job.
+        job: String,
+        /// The file.
+        file: String,
+        /// Where.
+        offset: u64,
+    },
     /// The rate fell below `rate_min` or `rate_iops_min`.
     #[error("job {job}: the rate of {direction} fell below the minimum, {min} {unit}")]
     TooSlow {
@@ -357,7 +370,10 @@ impl FioError {
             FioError::TooLate { .. } => ETIME,
             FioError::NoRoom { .. } => ENOSPC,
             FioError::NoCreate { .. } => ENOENT,
-            FioError::Nothing { .. } | FioError::TooSlow { .. } | FioError::Lost { .. } => EIO,
+            FioError::Nothing { .. }
+            | FioError::NotLaidOut { .. }
+            | FioError::TooSlow { .. }
+            | FioError::Lost { .. } => EIO,
         }
     }
 }

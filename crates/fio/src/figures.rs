@@ -429,6 +429,8 @@ pub(super) struct SteadySeen {
 pub(super) struct Figures {
     pub(super) flows: Each<Flow>,
     pub(super) syncs: Latency,
+    /// Those of them that were `fsync`, which are all that fio's totals count.
+    pub(super) fsyncs: u64,
     pub(super) spread: Spread,
     pub(super) depths: Depths,
     pub(super) runtime: Duration,
@@ -455,6 +457,7 @@ impl Figures {
             flow.merge(more);
         }
         self.syncs.merge(&other.syncs);
+        self.fsyncs += other.fsyncs;
         self.spread.merge(&other.spread);
         self.depths.merge(&other.depths);
         self.runtime += other.runtime;

@@ -45,8 +45,10 @@ pub(super) struct Files {
     pub(super) spans: Vec<Span>,
     /// Bytes of one pass over them.
     pub(super) pass: u64,
-    /// Bytes that are done in all.
-    pub(super) total: u64,
+    /// Bytes that are done for each of `loops`: `io_size`, or those of a pass.
+    pub(super) wanted: u64,
+    /// Whether more passes are made for them when the files are used up: with `io_size`.
+    pub(super) beyond_pass: bool,
 }
 
 /// The paths of a job's files, relative to the tree.
@@ -190,7 +192,11 @@ fn settle(job: &Job, mut spans: Vec<Span>, free: u64, prng: &mut Prng) -> Result
                 }
             }
             Some((low, high)) if span.real < low || span.real > high => {
-                let size = if low == high { low } else { low + prng.below(high - low + 1) };
+                let mut size = low;
+                if low < high {
+                    size += prng.below(high - low);
+                    size -= size % block;
+                }
                 size.checked_sub(span.offset).ok_or_else(beyond)?
             }
             Some(_) => span.real.checked_sub(span.offset).ok_or_else(beyond)?,
@@ -198,13 +204,11 @@ fn settle(job: &Job, mut spans: Vec<Span>, free: u64, prng: &mut Prng) -> Result
         if let Extent::Percent(percent) = spec.size
             && percent != 100
         {
-            let whole = span.len + span.offset;
-            let part = (whole / 100 * u64::from(percent)) + whole % 100 * u64::from(percent) / 100;
-            span.len = part.min(span.len);
+            span.len = share_of(span.len + span.offset, percent).min(span.len);
             span.len -= span.len % block;
         }
         total = total.saturating_add(match spec.io_size {
-            Extent::Percent(percent) => span.len / 100 * u64::from(percent),
+            Extent::Percent(percent) => share_of(span.len, percent),
             _ => span.len,
         });
         let end = span.offset.checked_add(span.len).ok_or_else(beyond)?;
@@ -224,34 +228,41 @@ fn settle(job: &Job, mut spans: Vec<Span>, free: u64, prng: &mut Prng) -> Result
     if pass < block {
         return Err(FioError::TooSmall { job: job_name(), block_bytes: block });
     }
-    let io_size = match spec.io_size {
-        Extent::Bytes(size) if size > 0 => size,
-        _ => pass,
+    let (wanted, beyond_pass) = match spec.io_size {
+        // Without a verification to come fio does not begin them again for this alone.
+        Extent::Bytes(size) if size > 0 => (size, spec.verify.after_writing || spec.loops > 1),
+        _ => (pass, false),
     };
-    Ok(Files { spans, pass, total: io_size.saturating_mul(spec.loops) })
+    Ok(Files { spans, pass, wanted, beyond_pass })
 }
 
 /// Where in a file the job begins.
 fn start(job: &Job, span: &Span) -> u64 {
     let spec = &job.spec;
     let size = span.real;
-    let share = |percent: u32| size / 100 * u64::from(percent);
     let offset = match spec.offset {
         Extent::Unset => 0,
         Extent::Bytes(offset) => offset,
-        Extent::Percent(percent) => share(percent),
+        Extent::Percent(percent) => share_of(size, percent),
     };
     let increment = match spec.offset_increment {
         Extent::Unset => 0,
         Extent::Bytes(increment) => increment,
-        Extent::Percent(percent) => share(percent),
+        Extent::Percent(percent) => share_of(size, percent),
     };
     let offset = offset.saturating_add(increment.saturating_mul(job.clone));
-    match (spec.offset_align, spec.offset) {
-        (0, Extent::Percent(_)) => offset - offset % smallest_block(spec),
-        (0, _) => offset,
-        (align, _) => offset.next_multiple_of(align),
+    let is_share = |extent| matches!(extent, Extent::Percent(percent) if percent > 0);
+    if !is_share(spec.offset) && !is_share(spec.offset_increment) {
+        return offset;
     }
+    let align = if spec.offset_align == 0 { smallest_block(spec) } else { spec.offset_align };
+    offset.checked_next_multiple_of(align).unwrap_or(u64::MAX)
+}
+
+/// So many per cent of a size.
+fn share_of(size: u64, percent: u32) -> u64 {
+    let percent = u64::from(percent);
+    size / 100 * percent + size % 100 * percent / 100
 }
 
 /// Removes the files of a job (`unlink=1`).

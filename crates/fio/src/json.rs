@@ -62,7 +62,7 @@ fn job(row: &Row, group: &Group, bins: bool) -> Value {
     root.insert(
         "sync".into(),
         json!({
-            "total_ios": figures.syncs.samples.count,
+            "total_ios": figures.fsyncs,
             "lat_ns": latency(&figures.syncs, percentiles, &spec.kept, bins),
         }),
     );

@@ -79,7 +79,7 @@ impl OpenFiles {
         let advise = spec.advise_random.unwrap_or(mode.random);
         let how = OpenHow {
             write: mode.write || mode.trim,
-            create: plain && spec.allow_create && (mode.write || spec.create_on_open),
+            create: plain && spec.allow_create && mode.write,
             direct: spec.direct && (mode.read || mode.write),
             durable_writes: spec.durable_writes,
             random: advise,

@@ -42,7 +42,7 @@ pub(super) struct Job {
     pub(super) asked: Arc<BTreeMap<String, String>>,
     /// Its number among all jobs, from 0.
     pub(super) number: usize,
-    /// Its number among its clones, from 0.
+    /// Its number among its clones: 0, then down to 1.
     pub(super) clone: u64,
     pub(super) group: usize,
     /// Where in the output it is told; `None` for `stats=0`.
@@ -239,7 +239,8 @@ impl Builder<'_> {
         let spec = Arc::new(spec);
         let options: Arc<Vec<_>> = Arc::new(written(section).collect());
         let asked = Arc::new(asked_with(&self.asked, section));
-        for clone in 0..spec.numjobs {
+        // The clones count down, in their files' names and for `offset_increment`, as in fio.
+        for clone in std::iter::once(0).chain((1..spec.numjobs).rev()) {
             if self.jobs.len() >= WORKERS_MAX {
                 let place = section.place.clone();
                 return Err(JobError::TooMany { place, what: "jobs", max: WORKERS_MAX });

@@ -137,13 +137,7 @@ fn job(out: &mut String, row: &Row, group: &Group, stamp: &Stamp) {
     let _ = writeln!(
         out,
         "     issued rwts: total={},{},{},{} short={},{},{},0 dropped=0,0,0,0",
-        read.ios,
-        write.ios,
-        trim.ios,
-        figures.syncs.samples.count,
-        read.short,
-        write.short,
-        trim.short
+        read.ios, write.ios, trim.ios, figures.fsyncs, read.short, write.short, trim.short
     );
     if spec.continue_on_error.contains(&true) {
         let (errors, first) = (figures.errors, figures.first_error);

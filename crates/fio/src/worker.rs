@@ -14,6 +14,7 @@
 
 mod dry;
 mod io;
+mod limits;
 mod reading;
 mod waiting;
 
@@ -32,7 +33,7 @@ use super::series::{Log, Series};
 use super::shared::{FlowShare, JobState};
 use super::spec::{Engine, Spec};
 use super::verify::Written;
-use rt::Rt;
+use rt::{Rt, TreeErrorKind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -178,6 +179,8 @@ struct Worker {
     issued_bytes: u64,
     issued_writes: u64,
     pass_bytes: u64,
+    /// Answered, with what was read back.
+    done_bytes: u64,
     direction: Option<Direction>,
     last_was_sync: bool,
     // Thinking.
@@ -249,11 +252,12 @@ impl Worker {
             next_tick: now,
             ramp_end: None,
             phase_from: now,
-            total_limit: files.total,
+            total_limit: files.wanted.saturating_mul(spec.loops),
             issued: [0; 3],
             issued_bytes: 0,
             issued_writes: 0,
             pass_bytes: 0,
+            done_bytes: 0,
             direction: None,
             last_was_sync: false,
             thought_at: 0,
@@ -290,8 +294,10 @@ impl Worker {
         }
         self.begin();
         let mut loops = self.spec.loops;
-        let mut first = true;
-        while !self.is_over() && (self.spec.time_based || loops > 0 || self.has_more(files)) {
+        let (mut first, mut is_used_up) = (true, false);
+        while !self.is_over()
+            && (self.spec.time_based || loops > 0 || self.has_more(files, is_used_up))
+        {
             loops = loops.saturating_sub(1);
             if !first {
                 self.aim.begin_pass();
@@ -307,6 +313,10 @@ impl Worker {
                 true => self.dry_pass(files).await,
                 false => self.pass(files).await?,
             }
+            // fio forgets which files are done where it verifies.
+            let verify = &self.spec.verify;
+            let forgets = verify.checksum.is_some() && verify.after_writing;
+            is_used_up = self.aim.is_done() && !forgets;
             if self.must_read_back() {
                 self.end_phase(&Direction::ALL);
                 self.read_pieces(u64::MAX).await?;
@@ -341,20 +351,6 @@ impl Worker {
         self.next_tick = self.following_tick();
     }
 
-    /// Whether bytes are left to do that a pass did not (`io_size` above `size`).
-    fn has_more(&self, files: &Files) -> bool {
-        let limit = self.total_limit;
-        let left = limit.saturating_sub(self.issued_bytes);
-        !self.ios_exceeded() && left >= largest_block(&self.spec).min(files.pass)
-    }
-
-    fn ios_exceeded(&self) -> bool {
-        let all: u64 = self.issued.iter().sum();
-        let twice = if self.spec.mode.trim_write { 2 } else { 1 };
-        self.spec.number_ios > 0
-            && all >= self.spec.number_ios.saturating_mul(self.spec.loops).saturating_mul(twice)
-    }
-
     /// Whether the job is to end now.
     fn is_over(&self) -> bool {
         self.done || self.full || self.error.is_some() || self.state.is_ending()
@@ -364,15 +360,7 @@ impl Worker {
     async fn pass(&mut self, files: &Files) -> Result<(), FioError> {
         self.pass_bytes = 0;
         let spec = Arc::clone(&self.spec);
-        let pair = if spec.mode.trim_write { 2 } else { 1 };
-        let pass_limit = match (spec.time_based, spec.verify.checksum.is_some()) {
-            (true, false) => u64::MAX,
-            _ => files.pass.saturating_mul(pair),
-        };
-        let total_limit = match spec.time_based {
-            true => u64::MAX,
-            false => self.total_limit.saturating_mul(pair),
-        };
+        let (pass_limit, total_limit) = self.limits(files);
         while self.pass_bytes < pass_limit && self.issued_bytes < total_limit {
             if self.is_over() || self.now >= self.deadline && self.rt.now() >= self.deadline {
                 break;
@@ -497,7 +485,13 @@ impl Worker {
             self.drain().await?;
         }
         let opened = self.open.open(&self.tree, &self.spec, file).await;
-        opened.map_err(|error| self.tree_failed(error))?;
+        opened.map_err(|error| match error.kind {
+            TreeErrorKind::NotFound if self.spec.create_on_open => {
+                let file = self.open.name(file);
+                FioError::NotLaidOut { job: self.job.name.clone(), file, offset: 0 }
+            }
+            _ => self.tree_failed(error),
+        })?;
         // Not the job's time: fio opens before the clock of the I/O is read, too.
         self.now = self.rt.now();
         Ok(())

@@ -28,7 +28,7 @@ mod signals;
 mod usage;
 
 use clap::error::ErrorKind;
-use clap::{CommandFactory, FromArgMatches, Parser};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -77,6 +77,9 @@ fn whole() -> clap::Command {
     examples::shown(command)
 }
 
+const NAMES: usage::Names =
+    usage::Names { is_command, is_tool: commands::workloads::WorkloadCommand::has_subcommand };
+
 fn is_command(word: &str) -> bool {
     Arguments::command().find_subcommand(word).is_some()
 }
@@ -94,7 +97,7 @@ fn refuse(error: clap::Error, words: &[OsString]) -> ExitCode {
             ExitCode::from(if failed { 2 } else { 0 })
         }
         _ => {
-            output::say(&format!("spindle: {}", usage::line(&error, words)));
+            output::say(&format!("spindle: {}", usage::line(&error, words, &NAMES)));
             ExitCode::from(2)
         }
     }

@@ -15,9 +15,17 @@ const OPENING: [&str; 4] = ["-T", "--txg", "--arc-max", "--rewind-to-checkpoint"
 /// The groups that know them.
 const GROUPS: [&str; 4] = ["zpool", "zfs", "mount", "serve"];
 
+/// What words are names of.
+pub struct Names {
+    /// Of commands.
+    pub is_command: fn(&str) -> bool,
+    /// Of tools of the lab.
+    pub is_tool: fn(&str) -> bool,
+}
+
 /// The line for a call that clap refused.
-pub fn line(error: &Error, arguments: &[OsString]) -> String {
-    meant(error, arguments).unwrap_or_else(|| one_line(&error.to_string()))
+pub fn line(error: &Error, arguments: &[OsString], names: &Names) -> String {
+    meant(error, arguments, names).unwrap_or_else(|| one_line(&error.to_string()))
 }
 
 fn context(error: &Error, kind: ContextKind) -> Option<&str> {
@@ -28,7 +36,7 @@ fn context(error: &Error, kind: ContextKind) -> Option<&str> {
 }
 
 /// What was meant, where that can be seen.
-fn meant(error: &Error, arguments: &[OsString]) -> Option<String> {
+fn meant(error: &Error, arguments: &[OsString], names: &Names) -> Option<String> {
     let words: Vec<&str> = arguments.iter().filter_map(|word| word.to_str()).collect();
     let at = words.iter().position(|word| GROUPS.contains(word));
     let group = at.map(|at| words[at]);
@@ -37,6 +45,13 @@ fn meant(error: &Error, arguments: &[OsString]) -> Option<String> {
     let sub = context(error, ContextKind::InvalidSubcommand);
     if let Some(missing) = sub.and_then(|sub| missing_disk(sub, words.get(1..)?)) {
         return Some(missing);
+    }
+    let no_group = !words.iter().any(|word| (names.is_command)(word));
+    if let Some(sub) = sub.filter(|_| no_group) {
+        let tool = if sub == "bonnie++" { "bonnie" } else { sub };
+        if (names.is_tool)(tool) {
+            return Some(format!("{sub} stands behind 'lab': spindle lab {tool} …"));
+        }
     }
     match error.kind() {
         ErrorKind::UnknownArgument => {
@@ -222,7 +237,7 @@ mod tests {
     fn line(call: &[&str]) -> String {
         let error = Arguments::try_parse_from(call).err().expect("a wrong call");
         let arguments: Vec<OsString> = call.iter().map(OsString::from).collect();
-        super::line(&error, &arguments)
+        super::line(&error, &arguments, &crate::NAMES)
     }
 
     #[test]
@@ -278,6 +293,15 @@ mod tests {
                 "or --volume NAME for what lies on the devices of -d: spindle -d 'a b' scan shows",
             ),
             (&["spindle", "serve", "--readonly"], ": spindle scan DIR shows what is there"),
+            (
+                &["spindle", "fio", "--name=x", "--rw=read"],
+                "fio stands behind 'lab': spindle lab fio …",
+            ),
+            (
+                &["spindle", "-d", "X", "bonnie++", "-d", "/tmp"],
+                "bonnie++ stands behind 'lab': spindle lab bonnie …",
+            ),
+            (&["spindle", "tiobench"], ": spindle lab tiobench …"),
             (&["spindle", "zfs", "send", "tank@a"], "zfs cp -r copies files out"),
             (&["spindle", "zpool", "wait", "tank"], "zpool iostat what one that is held does"),
             (&["spindle", "zpool", "attach", "tank"], "OpenZFS, which imports the pool, replaces"),
@@ -287,6 +311,11 @@ mod tests {
             let line = line(call);
             assert!(line.contains(text), "{call:?}: {line}");
         }
-        assert!(line(&["spindle", "zfs", "lost"]).contains("--help"));
+        for call in
+            [&["spindle", "zfs", "lost"], &["spindle", "zfs", "fio"], &["spindle", "md", "fio"]]
+        {
+            let line = line(call);
+            assert!(line.contains("--help") && !line.contains("'lab'"), "{call:?}: {line}");
+        }
     }
 }

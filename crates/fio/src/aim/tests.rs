@@ -1,5 +1,5 @@
 //! What could break: a pass that skips blocks or does them twice, a place beyond the file, files that are
-//! never reached, shares that are not those asked for.
+//! never reached, shares that are not those asked for, a trim whose write goes elsewhere or never.
 
 use super::*;
 use crate::files::Span;
@@ -13,7 +13,7 @@ fn files(sizes: &[(u64, u64)]) -> Files {
     let span = |(offset, len): &(u64, u64)| Span::for_test(FileKind::File, *offset, *len);
     let spans: Vec<Span> = sizes.iter().map(span).collect();
     let pass = sizes.iter().map(|(_, len)| len).sum();
-    Files { spans, pass, total: pass }
+    Files { spans, pass, wanted: pass, beyond_pass: false }
 }
 
 fn random(spec: Spec) -> Spec {
@@ -65,6 +65,77 @@ fn sequences_go_on_backwards_and_with_holes() {
     assert_eq!(offsets(4096)[..4], [0, 2, 4, 6]);
     // rw=read:-8k goes back by a block each time, round the end (two below it, as in fio).
     assert_eq!(offsets(-8192)[..5], [0, 8, 7, 6, 5]);
+}
+
+#[test]
+fn sequences_with_steps_end_and_begin_again_where_those_of_fio_do() {
+    let offsets = |sequence_add, first: u64, len: u64| {
+        let spec = Spec { sequence_add, ..Spec::default() };
+        let targets = all(spec, &files(&[(first * KIB, len * KIB)]));
+        targets.iter().map(|target| target.offset / KIB).take(10).collect::<Vec<_>>()
+    };
+    // Ends where the file does, and begins again where the next step is beyond it; both as fio 3.33 logs them.
+    assert_eq!(offsets(16 * 1024, 0, 84), [0, 20, 40, 60, 80]);
+    assert_eq!(offsets(16 * 1024, 0, 100), [0, 20, 40, 60, 80, 0, 20, 40, 60, 80]);
+    assert_eq!(offsets(12 * 1024, 64, 40), [64, 80, 96]);
+    // Backwards it begins at the length, counted from the file's start.
+    assert_eq!(offsets(-8192, 8, 20)[..5], [12, 8, 20, 16, 12]);
+    assert_eq!(offsets(-8192, 64, 20)[..5], [76, 72, 68, 64, 76]);
+}
+
+/// What could break: the first place is not random, or each is.
+#[test]
+fn every_so_many_places_are_random_and_the_first_is() {
+    let spec = random(Spec { sequence_nr: 8, ..Spec::default() });
+    let targets = all(spec, &files(&[(0, 4096 * KIB)]));
+    let starts: Vec<usize> = (0..64)
+        .filter(|at| *at == 0 || targets[*at].offset != targets[at - 1].offset + 4096)
+        .collect();
+    assert!(targets[0].offset > 0);
+    assert!(starts.iter().all(|at| at % 8 == 0) && starts.len() > 4, "{starts:?}");
+}
+
+#[test]
+fn a_trim_is_followed_by_the_write_of_its_place_in_each_file() {
+    for is_random in [false, true] {
+        let mode = Mode { write: true, trim: true, trim_write: true, ..Mode::default() };
+        let mut spec = Spec { mode, map: false, ..Spec::default() };
+        if is_random {
+            spec = random(spec);
+        }
+        // One place, so that the same one is drawn twice running, and two files in turn.
+        for sizes in [&[(0, 4 * KIB)][..], &[(0, 8 * KIB), (0, 8 * KIB)]] {
+            let mut aim = Aim::new(&Arc::new(spec.clone()), &files(sizes), 1);
+            let next = || {
+                let direction = aim.direction();
+                aim.next(direction)
+            };
+            let targets: Vec<Target> = std::iter::from_fn(next).take(8).collect();
+            assert_eq!(targets.len(), if is_random || sizes.len() == 2 { 8 } else { 2 });
+            for file in 0..sizes.len() {
+                let of_file: Vec<_> = targets.iter().filter(|target| target.file == file).collect();
+                for pair in of_file.chunks(2) {
+                    assert_eq!(pair.len(), 2, "{of_file:?}");
+                    assert_eq!(
+                        (pair[0].direction, pair[1].direction),
+                        (Direction::Trim, Direction::Write)
+                    );
+                    assert_eq!((pair[0].offset, pair[0].len), (pair[1].offset, pair[1].len));
+                }
+            }
+        }
+    }
+}
+
+/// What could break: files that are drawn by a distribution end a job, or one in which nothing has room holds it for ever.
+#[test]
+fn files_drawn_by_a_distribution_begin_again() {
+    let spec = Spec { file_service: FileService::Zipf(1.2), ..Spec::default() };
+    let mut aim = Aim::new(&Arc::new(spec.clone()), &files(&[(0, 8 * KIB), (0, 8 * KIB)]), 1);
+    assert!((0..100).all(|_| aim.next(Direction::Read).is_some()));
+    let mut aim = Aim::new(&Arc::new(spec), &files(&[(0, KIB), (0, KIB)]), 1);
+    assert_eq!(aim.next(Direction::Read), None);
+    assert!(aim.is_done());
 }
 
 #[test]

@@ -212,7 +212,7 @@ fn mode(spec: &mut Spec, value: &Value) -> Result<(), Trouble> {
     };
     (spec.sequence_nr, spec.sequence_add) = (1, 0);
     match modifier {
-        Some(modifier) if random => spec.sequence_nr = value.reading.number(modifier)?.max(1),
+        Some(modifier) if random => spec.sequence_nr = value.reading.number(modifier)?,
         Some(modifier) => spec.sequence_add = value.reading.signed_size(modifier)?,
         None => {}
     }

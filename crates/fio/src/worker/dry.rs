@@ -25,8 +25,9 @@ impl Worker {
 
     /// Goes through the places of a pass.
     pub(super) async fn dry_pass(&mut self, files: &Files) {
-        let mut left = files.pass;
-        while left > 0 && self.issued_bytes < self.total_limit && !self.ios_exceeded() {
+        self.pass_bytes = 0;
+        let (of_pass, of_all) = self.limits(files);
+        while self.pass_bytes < of_pass && self.issued_bytes < of_all && !self.ios_exceeded() {
             if self.is_over() || self.stop.load(Ordering::Relaxed) {
                 break;
             }
@@ -34,7 +35,8 @@ impl Worker {
             let Some(target) = self.aim.next(direction) else { break };
             self.issued[direction.index()] += 1;
             self.issued_bytes += target.len;
-            left = left.saturating_sub(target.len);
+            self.pass_bytes += target.len;
+            self.done_bytes += target.len;
             if direction == Direction::Write && self.spec.verify.checksum.is_some() {
                 self.number_write(&target);
             }

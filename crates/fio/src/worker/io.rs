@@ -169,12 +169,16 @@ impl Worker {
                 let file = self.open.name(target.file);
                 let job = self.job.name.clone();
                 let (direction, offset) = (target.direction, target.offset);
+                if self.spec.create_on_open {
+                    return Err(FioError::NotLaidOut { job, file, offset });
+                }
                 return Err(FioError::Nothing { job, file, direction, offset });
             }
             if got < len {
                 // The rest is asked for again, as a part of the same I/O.
                 self.figures.flows[at].short += 1;
                 self.figures.flows[at].bytes += got;
+                self.done_bytes += got;
                 len -= got;
                 let rest = Target { offset: target.offset + got, len, ..target };
                 self.start(rest, kind, Buf::empty());
@@ -184,6 +188,7 @@ impl Worker {
         let flow = &mut self.figures.flows[at];
         flow.bytes += len;
         flow.ios += 1;
+        self.done_bytes += len;
         self.done_blocks += 1;
         if self.timed {
             let kept = &self.spec.kept;
@@ -256,6 +261,7 @@ impl Worker {
         let synced = self.open.sync_current(data_only).await;
         synced.map_err(|source| FioError::Io { job: self.job.name.clone(), source })?;
         self.now = self.rt.now();
+        self.figures.fsyncs += u64::from(!data_only);
         if self.spec.kept.clat {
             self.figures.syncs.count(nanos(self.now, began));
         }

@@ -11,6 +11,7 @@ mod command_line;
 mod dead_nas;
 mod dry_run;
 mod fio;
+mod fio_counts;
 mod held_pools;
 mod held_verbs;
 #[path = "support/holding.rs"]
