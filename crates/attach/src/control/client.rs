@@ -47,6 +47,15 @@ pub struct Words {
     pub serve: &'static str,
 }
 
+/// Why a server says nothing.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Silence {
+    /// It closed the connection.
+    Ended,
+    /// It had its time.
+    TooLong,
+}
+
 /// The process that holds it, and took the request.
 pub struct Server {
     answers: BufReader<UnixStream>,
@@ -103,9 +112,13 @@ pub fn reach(
     if sent.is_err() {
         return Ok(None);
     }
-    // Killed a moment ago: the kernel keeps its socket and its locks for some milliseconds more.
-    if server.has_ended() && await_release(context, &server.held) {
-        return Ok(None);
+    if let Some(silence) = server.silence() {
+        // Killed a moment ago: the kernel keeps its socket and its locks for some milliseconds more, and longer where much is to do.
+        let may_have_ended = silence == Silence::Ended || !server.held.is_empty();
+        return match may_have_ended && await_release(context, &server.held) {
+            true => Ok(None),
+            false => Err(server.unheard()),
+        };
     }
     match server.line()? {
         Answer::Taken => {}
@@ -119,11 +132,18 @@ pub fn reach(
 }
 
 impl Server {
-    /// Whether the server closed the connection, with nothing said that was not read yet.
-    fn has_ended(&mut self) -> bool {
-        match self.answers.fill_buf() {
-            Ok(bytes) => bytes.is_empty(),
-            Err(error) => error.kind() == ErrorKind::ConnectionReset,
+    /// Waits for the first answer; why there is none.
+    fn silence(&mut self) -> Option<Silence> {
+        loop {
+            return match self.answers.fill_buf() {
+                Ok([_, ..]) => None,
+                Ok([]) => Some(Silence::Ended),
+                Err(error) => match error.kind() {
+                    ErrorKind::Interrupted => continue,
+                    ErrorKind::WouldBlock | ErrorKind::TimedOut => Some(Silence::TooLong),
+                    _ => Some(Silence::Ended),
+                },
+            };
         }
     }
 

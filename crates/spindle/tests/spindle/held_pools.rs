@@ -97,9 +97,10 @@ fn files_are_copied_into_a_mounted_dataset_by_who_has_them() {
     fs::hard_link(tree.join("in/one"), tree.join("two")).expect("a link");
     std::os::unix::fs::symlink("in/one", tree.join("link")).expect("a link");
     fs::write(at.join("letter"), b"dear").expect("a file");
-    // The mount looked before it was there, and shows it at once.
+    // The mount looked before it was there, and shows it as soon as the kernel has been told.
     assert!(!at.join("home/letter").exists());
     done(at, &["zfs", "cp", "letter", "tank/home:letter"]);
+    holding::soon(|| at.join("home/letter").exists());
     assert_eq!(fs::read(at.join("home/letter")).expect("it is there"), b"dear");
     // Of a dataset below, and from a directory that isn't the holder's.
     let anna = at.join("home/anna");
