@@ -277,12 +277,20 @@ async fn extend(
         let file = tree.open(&span.path, how).await.map_err(failed)?;
         made.files.insert(span.path.clone());
         span.there = true;
-        return fill(job, span, &file, filler, stop).await;
+        let filled = fill(job, span, &file, filler, stop).await;
+        drop(file);
+        if stop.load(Ordering::Relaxed) {
+            // The next run would take its length for what was laid out.
+            tree.remove_file(&span.path).await.map_err(failed)?;
+            made.files.remove(&span.path);
+            span.there = false;
+        }
+        return filled;
     }
     if !is_anew(spec) {
         let file = tree.open(&span.path, OpenHow::write()).await.map_err(failed)?;
         let filled = fill(job, span, &file, filler, stop).await;
-        if filled.is_err() {
+        if filled.is_err() || stop.load(Ordering::Relaxed) {
             let _ = file.set_size(before).await;
         }
         return filled;

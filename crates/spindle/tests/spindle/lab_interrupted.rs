@@ -252,3 +252,16 @@ fn cases_of_tiobench_that_are_done_are_told() {
     assert_eq!(rows.count(), 8, "{printed}");
     assert_eq!(count(dir.path()), 0, "{said}");
 }
+
+/// What could break: the next run takes the file's length for what was laid out, and measures places that were never written.
+#[test]
+fn a_file_that_was_being_laid_out_does_not_stay() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let words = ["fio", "--name=big", "--rw=read", "--size=1g"];
+    let mut started = Started::tool(dir.path(), &words);
+    started.until_it_says("Laying out IO file");
+    started.signal("-INT");
+    let (said, _, status) = started.ended();
+    assert_eq!(status, Some(130), "{said}");
+    assert_eq!(count(dir.path()), 0, "{said}");
+}
