@@ -12,7 +12,8 @@
 //! not the next one's, and not nobody's. Of the whole it is no part that it begins and ends: heads come from elsewhere, the first
 //! and the last of its blocks wait for the platter, which is a tenth of 16 MiB. So a short stretch before it is timed as well, and
 //! what the longer one takes more stands for the whole.
-//! Beside a load stretches are not parted so: a flush would hold up the load, and write back what is the load's.
+//! Beside a load stretches are not parted so: a flush would hold up the load, and write back what is the load's. There the first begins
+//! when caches are as full as load and operation keep them.
 
 use crate::measure::load::{Load, below_its_rate};
 use crate::measure::{Mark, MeasureError, Volume, processor_use};
@@ -33,6 +34,11 @@ const SHORT: ByteCount = ByteCount::mib(16);
 const ENDS_MAX: Duration = Duration::from_millis(16);
 /// What one beside a load goes over before it is timed: one step of the engine's.
 const LEAD_IN_LOADED: ByteCount = ByteCount::mib(1);
+/// Nor is it timed before write caches, where they are seen, are as full as load and operation keep them: in short stretches they would
+/// take the load's writes, and the operation would have the disks. That is looked at each so often,
+const FILLING_WINDOW: Duration = Duration::from_secs(5);
+/// and so often at the most.
+const FILLING_MAX: u32 = 24;
 /// From this share of an operation's time on the standard error of its sampling is warned of.
 pub const SAMPLING_ERROR_MAX: f64 = 0.1;
 /// Points of progress that a whole operation leaves: enough for a smooth plot, and
@@ -71,16 +77,38 @@ pub async fn operation(
     // A rebuild that yields begins with a full window, before the load was seen at work, and with a step that waits for none
     // before it. Of a sampled one that would be counted for each such stretch that it stands for: it is gone over before.
     let leads_in = load.is_some() && !matches!(workload.kind, OperationKind::Rebalance(_));
-    if let Some(sampling) = workload.sampled.filter(|_| leads_in) {
-        let end = Offset::ZERO + LEAD_IN_LOADED.min(sampling.sample).round_up(array.grain());
-        array
-            .run(workload.kind, workload.priority, Offset::ZERO, end)
-            .await
-            .map_err(no_operation)?;
+    let (reach, grain) = (array.reach(workload.kind), array.grain());
+    if let (Some(sampling), Some(load)) = (workload.sampled.filter(|_| leads_in), &load) {
+        let step = LEAD_IN_LOADED.min(sampling.sample).round_up(grain);
+        let mut at = Offset::ZERO;
+        for _ in 0..FILLING_MAX {
+            let window = Mark::of(&rt, &volume);
+            loop {
+                array
+                    .run(workload.kind, workload.priority, at, at + step)
+                    .await
+                    .map_err(no_operation)?;
+                at += step;
+                if (at + step).from_start() > reach {
+                    at = Offset::ZERO;
+                }
+                if stop.is_raised() {
+                    return Err(MeasureError::Interrupted);
+                }
+                if rt.now() - window.time >= FILLING_WINDOW {
+                    break;
+                }
+            }
+            // What the load did until here is no part of what it gets beside the stretches.
+            let writes = load.take()?.writes.bytes;
+            let demand = Demand { writes: Moved { ios: 0, bytes: writes }, ..Demand::default() };
+            if !Mark::of(&rt, &volume).evidence_since(&window, demand).caches_fill() {
+                break;
+            }
+        }
     }
     let begin = Mark::of(&rt, &volume);
 
-    let (reach, grain) = (array.reach(workload.kind), array.grain());
     let stretches = workload.sampled.and_then(|how| sampled(reach, grain, how, &mut prng));
     // Beside a load the caches hold the load's writes as well, at the end as at the beginning.
     let settles = stretches.is_some() && load.is_none();

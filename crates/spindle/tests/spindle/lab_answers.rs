@@ -161,7 +161,8 @@ fn rebuilds_of_another_priority_do_not_stand_among_those_of_normal_priority() {
     assert!(low > 100.0 && five["rebuild_priority"] == "low", "{five}");
     assert!(text.contains("(low priority)"), "{text}");
     let (both, five, text) = days(&rebuild("[\"low\", \"normal\"]"));
-    assert!((13.7..15.0).contains(&both) && five["rebuild_priority"].is_null(), "{five}");
+    // 13.8 days; four stretches of 4 MiB tell it to a third of a day.
+    assert!((13.0..15.0).contains(&both) && five["rebuild_priority"].is_null(), "{five}");
     assert!(!text.contains("(low priority)"), "{text}");
     // Another load is a cell of its own, and what is worked out beside it is of normal priority.
     let other = "[[workload]]\nname = \"other\"\nkind = \"random\"\n";

@@ -76,3 +76,54 @@ fn what_is_sampled_by_few_short_stretches_takes_as_long_as_the_whole() {
         assert!((0.0..0.05 * truth).contains(&error), "{id}: ± {error} of {truth}");
     }
 }
+
+/// Writes that the load could only make while they find room in the disks' caches.
+#[test]
+fn short_stretches_beside_a_load_that_writes_do_not_count_what_caches_take_once() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let cell = |sample: &str| -> Value {
+        let study = format!(
+            r#"
+title = "Beside writes"
+question = "Do short stretches tell of writes that caches take?"
+repeats = 1
+seed = 1
+[machine]
+kind = "simulated"
+host = "epyc-2024"
+disk = "exos-x20"
+disks = 9
+[layouts.ten]
+level = "raid10"
+disks = 8
+[[factor]]
+name = "layout"
+levels = ["ten"]
+[[workload]]
+name = "writers"
+kind = "random"
+read_share = 0
+block_size = "16k"
+queue_depth = 32
+rate_iops = 5000
+[[workload]]
+name = "beside"
+kind = "rebuild"
+load = "writers"
+priority = "high"
+sampled = {{ strata = 3, per_stratum = 2, sample = "{sample}" }}
+"#
+        );
+        std::fs::write(dir.path().join("study.toml"), study).expect("written");
+        let words = ["lab", "run", "study.toml", "--only", "*/beside*", "--force"];
+        let printed = printed(dir.path(), &[&words[..], &["--format", "json"]].concat());
+        json(&printed)["cells"][0]["metrics"].clone()
+    };
+    let (short, long) = (cell("32m"), cell("256m"));
+    let of = |cell: &Value, metric: &str| cell[metric]["mean"].as_f64().expect("a figure");
+    // Longer stretches tell what the disks go on doing; the short ones told of a seventh of the time and five times the writes.
+    let (time, truth) = (of(&short, "duration_s"), of(&long, "duration_s"));
+    assert!((0.5..2.0).contains(&(time / truth)), "{time} s for {truth} s");
+    let (writes, truth) = (of(&short, "load_iops"), of(&long, "load_iops"));
+    assert!((0.8..1.25).contains(&(writes / truth)), "{writes} writes/s for {truth}");
+}
