@@ -6,7 +6,7 @@
 //!
 //! **What is noted of a head.** With the feature `head_errlog` a pool notes a damaged block by the head that it was reached from, also
 //! where only a snapshot still has it. So the head and its snapshots are asked, each whether the block that it has there was born in
-//! the group that is noted. Snapshots may be many: no more than [`LOOKUPS_MAX`] blocks are looked at.
+//! the group that is noted. Snapshots may be many: no more than `LOOKUPS_MAX` blocks are looked at.
 //!
 //! Source: OpenZFS, `spa_errlog.c` (`check_filesystem`), `zfs_znode.c` (`zfs_obj_to_path_impl`).
 
