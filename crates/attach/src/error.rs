@@ -522,6 +522,21 @@ impl Error {
     }
 }
 
+/// Names that are listed where another was not found; more are counted.
+const LISTED_MAX: usize = 8;
+
+/// Some of the names that there are, where there are some.
+pub(crate) fn there_are(names: impl Iterator<Item = String>) -> Option<String> {
+    let mut names: Vec<String> = names.collect();
+    let more = names.len().saturating_sub(LISTED_MAX);
+    names.truncate(LISTED_MAX);
+    match (names.is_empty(), more) {
+        (true, _) => None,
+        (false, 0) => Some(format!("there are {}", names.join(", "))),
+        (false, _) => Some(format!("there are {} and {more} more", names.join(", "))),
+    }
+}
+
 fn mend_of_folder(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::PermissionDenied => host::mend_of_denied(),

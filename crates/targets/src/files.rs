@@ -26,13 +26,13 @@ fn open_once_free(
     file: &Path,
     options: FileOptions,
 ) -> Result<FileDevice, OpenError> {
-    for _ in 0..TRIES_MAX {
+    let mut tries = 0..TRIES_MAX;
+    loop {
         match FileDevice::open(&runtime.host(), file, options) {
-            Err(OpenError::Locked(_)) => std::thread::sleep(TRY_REST),
+            Err(OpenError::Locked(_)) if tries.next().is_some() => std::thread::sleep(TRY_REST),
             opened => return opened,
         }
     }
-    FileDevice::open(&runtime.host(), file, options)
 }
 
 /// The files as disks that count what is asked of them.

@@ -56,13 +56,6 @@ impl Form {
         let header = FatHeader::decode(bytes, endian).map_err(|error| dnode.wrong(error))?;
         Ok(Form::Fat(Box::new(header)))
     }
-
-    fn hash(&self, name: &[u8]) -> u64 {
-        match self {
-            Form::Micro(table) => table.hash(name),
-            Form::Fat(header) => hash_in(header, name),
-        }
-    }
 }
 
 /// Where listing goes on: at a hash and what tells names of one hash apart, in one number of up to 2^61. The default is the beginning.
@@ -171,11 +164,6 @@ impl Zap {
     /// Whether it has none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-
-    /// The hash of a name: OpenZFS lists entries in its order, of small tables too.
-    pub fn hash(&self, name: &[u8]) -> u64 {
-        self.form.borrow().1.hash(name)
     }
 
     /// The value of a name, byte for byte.

@@ -21,7 +21,7 @@ use super::arrays::Array;
 use super::open::{Disks, Part};
 use super::wanted::Writing;
 use super::whole::Whole;
-use crate::error::Error;
+use crate::error::{Error, there_are};
 use crate::paths::absolute;
 use crate::sets::missing;
 use crate::sets::place::lies_on;
@@ -34,9 +34,6 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use volume::lvm::label::Id;
 use volume::lvm::{Group, LvmError};
-
-/// Volumes that are listed where one is not found.
-const LISTED_MAX: usize = 8;
 
 /// A volume that was asked for.
 pub struct Opened {
@@ -566,13 +563,7 @@ impl Disks {
 
     /// Some of the volumes that there are.
     fn listed(&self) -> String {
-        let names: Vec<String> = self.names().take(LISTED_MAX).collect();
-        let more = self.names().count() - names.len();
-        match (names.is_empty(), more) {
-            (true, _) => self.searched(),
-            (false, 0) => format!("there are {}", names.join(", ")),
-            (false, _) => format!("there are {} and {more} more", names.join(", ")),
-        }
+        there_are(self.names()).unwrap_or_else(|| self.searched())
     }
 
     /// The sets that can be put together by force alone, and were not.

@@ -9,7 +9,7 @@
 use super::name;
 use super::place::{file_of, number_of, whole_of};
 use crate::context::Context;
-use crate::error::Error;
+use crate::error::{Error, there_are};
 use crate::event::Event;
 use crate::paths::expand;
 use crate::uri::is_uri;
@@ -257,21 +257,6 @@ fn named(context: &Context, paths: &[PathBuf], called: &str) -> Result<Choice, E
     among(scan(context, paths)?, called)
 }
 
-/// Sets that are listed where one is not found.
-const LISTED_MAX: usize = 8;
-
-/// Some of the sets that there are.
-fn listed(names: impl Iterator<Item = String>) -> String {
-    let mut names: Vec<String> = names.collect();
-    let more = names.len().saturating_sub(LISTED_MAX);
-    names.truncate(LISTED_MAX);
-    match (names.is_empty(), more) {
-        (true, _) => "there is none on the devices".to_owned(),
-        (false, 0) => format!("there are {}", names.join(", ")),
-        (false, _) => format!("there are {} and {more} more", names.join(", ")),
-    }
-}
-
 /// The set that is called so, among devices with superblocks.
 ///
 /// # Errors
@@ -280,7 +265,8 @@ pub fn among(found: Vec<Found>, called: &str) -> Result<Choice, Error> {
     let sets = assemble::sets(found);
     if !sets.values().any(|devices| is_called(devices, called)) {
         let names = sets.values().filter_map(|devices| devices.first().map(name::shown_by));
-        return Err(Error::NoSet { called: called.into(), listed: listed(names) });
+        let listed = there_are(names).unwrap_or_else(|| "there is none on the devices".to_owned());
+        return Err(Error::NoSet { called: called.into(), listed });
     }
     let mut fitting = sets.into_iter().filter(|(_, devices)| is_called(devices, called));
     let (set, devices) = fitting.next().expect("there is one");

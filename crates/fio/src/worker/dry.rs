@@ -33,9 +33,7 @@ impl Worker {
             }
             let direction = self.aim.direction();
             let Some(target) = self.aim.next(direction) else { break };
-            self.issued[direction.index()] += 1;
-            self.issued_bytes += target.len;
-            self.pass_bytes += target.len;
+            self.count_issued(&target);
             self.done_bytes += target.len;
             if direction == Direction::Write && self.spec.verify.checksum.is_some() {
                 self.number_write(&target);

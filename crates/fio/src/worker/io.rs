@@ -15,7 +15,6 @@ use workload::io_failure::IoFailure;
 
 impl Worker {
     pub(super) fn submit(&mut self, target: Target) -> Result<(), FioError> {
-        let at = target.direction.index();
         let len = ByteCount(target.len).as_usize();
         let mut kind = if self.verify_reads { Kind::Check(None) } else { Kind::Plain };
         let data = match target.direction {
@@ -30,9 +29,7 @@ impl Worker {
             _ => Buf::empty(),
         };
         self.open.touch(target.file);
-        self.issued[at] += 1;
-        self.issued_bytes += target.len;
-        self.pass_bytes += target.len;
+        self.count_issued(&target);
         if target.direction == Direction::Write {
             self.issued_writes += 1;
         }
@@ -42,6 +39,13 @@ impl Worker {
         }
         self.start(target, kind, data);
         Ok(())
+    }
+
+    /// Counts an I/O towards what the job and its pass are to do.
+    pub(super) fn count_issued(&mut self, target: &Target) {
+        self.issued[target.direction.index()] += 1;
+        self.issued_bytes += target.len;
+        self.pass_bytes += target.len;
     }
 
     /// Hands an I/O to the file.

@@ -83,20 +83,15 @@ pub async fn operation(
         let mut at = Offset::ZERO;
         for _ in 0..FILLING_MAX {
             let window = Mark::of(&rt, &volume);
-            loop {
-                array
-                    .run(workload.kind, workload.priority, at, at + step)
-                    .await
-                    .map_err(no_operation)?;
-                at += step;
-                if (at + step).from_start() > reach {
-                    at = Offset::ZERO;
-                }
+            while rt.now() - window.time < FILLING_WINDOW {
                 if stop.is_raised() {
                     return Err(MeasureError::Interrupted);
                 }
-                if rt.now() - window.time >= FILLING_WINDOW {
-                    break;
+                let run = array.run(workload.kind, workload.priority, at, at + step);
+                run.await.map_err(no_operation)?;
+                at += step;
+                if (at + step).from_start() > reach {
+                    at = Offset::ZERO;
                 }
             }
             // What the load did until here is no part of what it gets beside the stretches.

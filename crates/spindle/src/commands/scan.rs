@@ -162,6 +162,12 @@ impl Scan {
         pools.find(|pool| pool.found.name == name && pool.is_alone() && lies_there(pool))
     }
 
+    /// What commands call a pool: its name where it is the only one of it, else its GUID.
+    fn pool_name(&self, found: &FoundPool) -> String {
+        let same = self.pools.iter().filter(|other| other.found.name == found.name).count();
+        if same > 1 { found.guid.to_string() } else { quoted(&found.name) }
+    }
+
     /// The group of this name that lies on this place alone.
     fn group_on(&self, place: &str, name: &str) -> Option<&GroupSeen> {
         let lies_there = |group: &&GroupSeen| group.name == name && single(group) == Some(place);
@@ -453,14 +459,6 @@ impl Scan {
             }
             _ => self.next(out, depth + 1, "zpool import     # says more"),
         }
-    }
-}
-
-impl Scan {
-    /// What commands call a pool: its name where it is the only one of it, else its GUID.
-    fn pool_name(&self, found: &FoundPool) -> String {
-        let same = self.pools.iter().filter(|other| other.found.name == found.name).count();
-        if same > 1 { found.guid.to_string() } else { quoted(&found.name) }
     }
 }
 

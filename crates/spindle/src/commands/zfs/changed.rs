@@ -106,6 +106,11 @@ impl Changed {
         served.map_err(Failure::failed)
     }
 
+    /// Why nothing is done to a volume that this process serves, which it carries out for another.
+    pub fn is_served() -> String {
+        format!("dataset is busy: process {} serves it", std::process::id())
+    }
+
     /// Does steps in order, many in a group; what can't be done is left out, and given back by its number.
     ///
     /// # Errors

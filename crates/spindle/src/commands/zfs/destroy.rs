@@ -301,10 +301,8 @@ fn refuse_served(changed: &Changed, steps: &[Step], names: &[String]) -> Result<
     let datasets: Vec<u64> = steps.iter().filter_map(Step::destroyed).collect();
     let served = changed.serves(&datasets)?;
     let is_served = |step: &Step| step.destroyed().is_some_and(|dataset| served.contains(&dataset));
-    // This is done by who holds the pool.
-    let process = std::process::id();
     for (_, name) in steps.iter().zip(names).filter(|(step, _)| is_served(step)) {
-        let why = format!("dataset is busy: process {process} serves it");
+        let why = Changed::is_served();
         say(&format!("spindle: cannot destroy '{name}': {why}"));
     }
     if served.is_empty() { Ok(()) } else { Err(Failure::said()) }

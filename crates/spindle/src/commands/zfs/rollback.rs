@@ -79,8 +79,7 @@ pub fn run(args: &RollbackArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     steps.push(Step::Rollback { number: of.dataset, snapshot: snapshot.number });
     let name = of.name.clone();
     if changed.serves(&[of.dataset])?.contains(&of.dataset) {
-        // This is done by who holds the pool.
-        let why = format!("dataset is busy: process {} serves it", std::process::id());
+        let why = Changed::is_served();
         return Err(Failure::failed(format!("cannot rollback '{name}': {why}")));
     }
     let paused = leaves_mounts(args, &changed, of, &steps)?;
