@@ -26,7 +26,7 @@ use crate::locks::RangeLock;
 use crate::member::{DeviceId, Manner, Writes};
 use crate::set::{Parts, Set};
 use crate::spread::{Run, Spread};
-use crate::together::all;
+use crate::together::all_noted;
 use rt::{IoErrorKind, IoFuture, Op, Priority, Request, SgList};
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -135,20 +135,20 @@ impl Mirror {
                 members.read(run.slot, run.at, run.len, priority)
             })
             .collect();
-        let slots = spread.runs.iter().map(|run| (run.slot, members.id(run.slot))).collect();
-        let flight = Flight { set: Rc::clone(&self.set), slots };
+        let asked: SmallVec<[DeviceId; 4]> =
+            spread.runs.iter().map(|run| members.id(run.slot)).collect();
+        let slots = spread.runs.iter().map(|run| Some(run.slot)).collect();
+        let mut flight = Flight { set: Rc::clone(&self.set), slots };
         let this = Rc::clone(self);
         IoFuture::new(async move {
             let _host = host;
-            let results = all(futures).await;
-            let asked = flight.slots.clone();
-            drop(flight);
+            let results = all_noted(futures, |run| flight.landed(run)).await;
             if results.iter().all(Result::is_ok) {
                 let answers: SmallVec<[SgList; 2]> = results.into_iter().flatten().collect();
                 return Ok(spread.assemble(&answers));
             }
             let mut answers: SmallVec<[SgList; 2]> = SmallVec::new();
-            for ((run, (_, id)), result) in spread.runs.iter().zip(asked).zip(results) {
+            for ((run, id), result) in spread.runs.iter().zip(asked).zip(results) {
                 match result {
                     Ok(data) => answers.push(data),
                     Err(error) => {
@@ -316,16 +316,25 @@ impl Mirror {
     }
 }
 
-/// Requests of slots that are counted as in flight until this is dropped.
+/// The runs of a read, each counted as in flight on its slot until its own answer comes: where the next read goes depends on that, and
+/// the slots of a wide set answer at different times. Or until this is dropped, since nobody waits any more.
 struct Flight {
     set: Rc<Set>,
-    slots: SmallVec<[(usize, DeviceId); 4]>,
+    /// By the run's number; none of one that has come.
+    slots: SmallVec<[Option<usize>; 4]>,
+}
+
+impl Flight {
+    /// The answer of a run has come.
+    fn landed(&mut self, run: usize) {
+        if let Some(slot) = self.slots[run].take() {
+            self.set.members.count_in_flight(slot, -1);
+        }
+    }
 }
 
 impl Drop for Flight {
     fn drop(&mut self) {
-        for (slot, _) in &self.slots {
-            self.set.members.count_in_flight(*slot, -1);
-        }
+        (0..self.slots.len()).for_each(|run| self.landed(run));
     }
 }

@@ -18,9 +18,34 @@ pub(crate) fn all(
         if pending {
             return Poll::Pending;
         }
-        let answers = std::mem::take(&mut futures).into_iter();
-        Poll::Ready(answers.map(|future| future.into_answer().expect("it has come")).collect())
+        Poll::Ready(answers(std::mem::take(&mut futures)))
     })
+}
+
+/// The same, and calls `came` for each answer as it comes, with the number of its request, and may do so again later.
+///
+/// For who keeps count of what is under way: it is woken by each, not only by those that it still has to wait for.
+pub(crate) fn all_noted(
+    mut futures: SmallVec<[IoFuture; 4]>,
+    mut came: impl FnMut(usize),
+) -> impl Future<Output = SmallVec<[IoResult; 4]>> {
+    std::future::poll_fn(move |context| {
+        let mut pending = false;
+        for (number, future) in futures.iter_mut().enumerate() {
+            match future.poll_kept(context, false) {
+                true => came(number),
+                false => pending = true,
+            }
+        }
+        match pending {
+            true => Poll::Pending,
+            false => Poll::Ready(answers(std::mem::take(&mut futures))),
+        }
+    })
+}
+
+fn answers(futures: SmallVec<[IoFuture; 4]>) -> SmallVec<[IoResult; 4]> {
+    futures.into_iter().map(|future| future.into_answer().expect("it has come")).collect()
 }
 
 #[cfg(test)]

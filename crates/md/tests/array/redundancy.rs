@@ -4,7 +4,7 @@
 use crate::rig::{Disk, Rig, SHAPES, Shape, runtime, shape};
 use futures_util::future::join_all;
 use md::{Array, ArraySpec, Initialise, Layout, Level, MemberState, SyncError, SyncPriority};
-use rt::filter::{Effect, Rule, Slowness};
+use rt::filter::{Delay, Effect, Rule, Slowness};
 use rt::{Buf, Device, DeviceRef, IoErrorKind, MemoryDevice, OpKind, Request, Rt};
 use std::cell::Cell;
 use std::future::Future;
@@ -554,6 +554,34 @@ fn two_sequential_readers_of_a_mirror_of_rotating_disks_each_keep_a_member() {
             assert_eq!(records.len(), 50);
             assert!(records.windows(2).all(|pair| pair[0].offset + pair[0].len == pair[1].offset));
         }
+    });
+}
+
+/// Which copy is read depends on who is busy: of a read over two pairs, one slow, the disks of the fast one are free when they have
+/// answered, and the next read goes where the head is nearest.
+#[test]
+fn a_disk_that_has_answered_its_part_of_a_read_is_free_for_the_next() {
+    with_rt(|rt| async move {
+        let mut prng = Prng::new(3);
+        let disks: Vec<Disk> =
+            (0..4).map(|n| Disk::rotating(&rt, &format!("disk{n}"), 1 << 24, &mut prng)).collect();
+        let slow = Slowness { latency: Duration::from_millis(100), ..Slowness::default() };
+        let members = disks.iter().enumerate().map(|(n, disk)| match n < 2 {
+            true => disk.device(),
+            false => Delay::new(disk.device(), &rt, slow) as DeviceRef,
+        });
+        let mut spec = ArraySpec::new(Level::Raid10, members.collect());
+        spec.chunk = ByteCount(1 << 16);
+        let array = Array::create(&rt, "array", spec).expect("an array");
+        let both = read(&array, 0, 2 << 16);
+        let next = async {
+            rt.sleep(Duration::from_millis(10)).await;
+            // A chunk of the fast pair, one beyond where the head of the first disk is now.
+            read(&array, 4 << 16, 1 << 16).await;
+        };
+        futures_util::join!(both, next);
+        let read: Vec<usize> = disks.iter().map(|disk| disk.trace.records().len()).collect();
+        assert_eq!(read, [2, 0, 1, 0]);
     });
 }
 
