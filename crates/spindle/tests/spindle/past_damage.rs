@@ -1,4 +1,5 @@
-//! What is copied past damage: volumes with blocks that can't be read, dumped and served; directories whose names are lost.
+//! What is copied past damage: volumes with blocks that can't be read, dumped and served; directories whose names are lost, or of which
+//! nothing is left.
 //!
 //! What could break: zeros that nobody is told of, or at a wrong place; a program that copies and ends at the first error; a file that is
 //! there and not copied, since the directory that knew its name is lost; a line for each block of a long stretch.
@@ -158,19 +159,31 @@ fn a_damaged_volume_is_served_with_zeros_where_that_is_asked_for() {
     assert!(said.ends_with(all), "{said}");
 }
 
-/// Overwrites both copies of the names of a directory of `w/d`.
-fn lose_names(at: &Path, directory: &str) {
-    let stat = done(at, &["zfs", "stat", &format!("w/d:{directory}")]);
+/// The object of a path in `w/d`.
+fn object(at: &Path, path: &str) -> u64 {
+    let stat = done(at, &["zfs", "stat", &format!("w/d:{path}")]);
     let line = stat.lines().find(|line| line.contains("object")).expect("its number is told");
     let mut words = line.split_whitespace().skip_while(|word| !word.starts_with("object"));
     let number = words.nth(1).expect("a number").trim_end_matches(',');
-    let pointers = done(at, &["zpool", "debug", "bp", "w/d", number]);
+    number.parse().expect("a number")
+}
+
+/// Overwrites all copies of a block, or of all blocks, of an object of `w/d`.
+fn lose(at: &Path, object: u64, block: Option<u64>) {
+    let pointers = done(at, &["zpool", "debug", "bp", "w/d", &object.to_string()]);
+    let chosen = |line: &&str| {
+        let mut words = line.split_whitespace();
+        let (level, number) = (words.next(), words.next().and_then(|word| word.parse().ok()));
+        block.is_none_or(|block| level == Some("L0") && number == Some(block))
+    };
     let mut lost = 0;
-    for place in pointers.split(['<', '>', ' ']).filter(|word| word.starts_with("0:")) {
-        let offset = place.split(':').nth(1).expect("an offset");
-        let offset = u64::from_str_radix(offset, 16).expect("a number");
-        disk(at).write_all_at(&[0x5a; 512], DATA_START + offset).expect("overwritten");
-        lost += 1;
+    for line in pointers.lines().filter(chosen) {
+        for place in line.split(['<', '>', ' ']).filter(|word| word.starts_with("0:")) {
+            let offset = place.split(':').nth(1).expect("an offset");
+            let offset = u64::from_str_radix(offset, 16).expect("a number");
+            disk(at).write_all_at(&[0x5a; 512], DATA_START + offset).expect("overwritten");
+            lost += 1;
+        }
     }
     assert!(lost >= 2, "it has copies: {pointers}");
 }
@@ -194,7 +207,7 @@ fn files_of_a_directory_whose_names_are_lost_are_copied_by_their_numbers() {
     done(at, &["zfs", "create", "w/d"]);
     done(at, &["zfs", "cp", "-r", "tree/", "w/d:"]);
     let first = contents.iter().next().expect("there are some").clone();
-    lose_names(at, "/lost");
+    lose(at, object(at, "/lost"), None);
 
     let said = said_by(at, &["zfs", "cp", "-r", "w/d:", "bare"]);
     assert!(said.contains("w/d:/lost: ") && said.contains("--skip-damaged copies what"), "{said}");
@@ -226,4 +239,49 @@ fn files_of_a_directory_whose_names_are_lost_are_copied_by_their_numbers() {
     let said = said_by(at, &["zpool", "scrub", "--read-only", "w"]);
     assert!(said.contains("\tw/d:/lost bytes 0 to "), "{said}");
     assert!(said.contains("\tw/d:/lost/<0x"), "{said}");
+}
+
+/// Objects that lie in one block of the array of them.
+const OBJECTS_PER_BLOCK: u64 = 32;
+
+#[test]
+fn files_of_a_directory_of_which_nothing_can_be_read_are_copied_by_their_numbers() {
+    let folder = pool();
+    let at = folder.path();
+    done(at, &["zfs", "create", "w/d"]);
+    // What is made before and behind it fills the blocks beside its own.
+    for (tree, names) in [("before", 0..2 * OBJECTS_PER_BLOCK), ("behind", 0..OBJECTS_PER_BLOCK)] {
+        fs::create_dir(at.join(tree)).expect("made");
+        for n in names {
+            fs::write(at.join(tree).join(format!("{tree}{n}")), tree).expect("written");
+        }
+    }
+    fs::create_dir_all(at.join("empty/lost")).expect("made");
+    fs::create_dir_all(at.join("within/below/deeper")).expect("made");
+    fs::write(at.join("within/below/deeper/kept"), b"its own name").expect("written");
+    fs::write(at.join("within/file"), b"a file").expect("written");
+    for tree in ["before/", "empty/", "behind/"] {
+        done(at, &["zfs", "cp", "-r", tree, "w/d:"]);
+    }
+    done(at, &["zfs", "cp", "-r", "within/", "w/d:/lost"]);
+    let [lost, root, file, below] =
+        ["/lost", "/", "/lost/file", "/lost/below"].map(|path| object(at, path));
+    let block = lost / OBJECTS_PER_BLOCK;
+    assert!([root, file, below].iter().all(|other| other / OBJECTS_PER_BLOCK != block));
+    lose(at, 0, Some(block));
+
+    let said = said_by(at, &["zfs", "cp", "-r", "w/d:", "bare"]);
+    assert!(said.contains("w/d:/lost: ") && said.contains("--skip-damaged copies what"), "{said}");
+    let cp = ["zfs", "cp", "-r", "--skip-damaged", "w/d:", "out"];
+    let said = said_by(at, &cp);
+    let told = "2 files in it have lost their names, and are copied as #NUMBER";
+    assert!(said.contains("w/d:/lost: ") && said.contains(told), "{said}");
+    let out = at.join("out/lost");
+    assert_eq!(fs::read(out.join(format!("#{file}"))).expect("it is there"), b"a file");
+    let kept = out.join(format!("#{below}/deeper/kept"));
+    assert_eq!(fs::read(kept).expect("it is there"), b"its own name");
+    assert_eq!(fs::read_dir(&out).expect("a folder").count(), 2);
+    assert!(at.join("out/before0").exists());
+    let again = said_by(at, &cp);
+    assert!(again.contains("0 files copied"), "{again}");
 }

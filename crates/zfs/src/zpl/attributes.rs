@@ -43,6 +43,16 @@ impl Moment {
     }
 }
 
+/// Flags of files ([`Attributes::flags`]).
+pub(super) mod flags {
+    /// It is an attribute, or the directory of them.
+    pub(in super::super) const ATTRIBUTE: u64 = 1;
+    /// Its list of access says what the mode says.
+    pub(in super::super) const TRIVIAL: u64 = 4;
+    /// To be archived, and changed since a scan: of all new files.
+    pub(in super::super) const NEW: u64 = 0x0000_0408_0000_0000;
+}
+
 /// What is known of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attributes {
@@ -86,6 +96,11 @@ impl Attributes {
     /// The mode as `stat` shows it: kind and permissions.
     pub fn mode(&self) -> u32 {
         u32::from(self.kind.code()) << 12 | self.permissions
+    }
+
+    /// Whether it is an extended attribute, or the hidden directory of a file's.
+    pub fn is_attribute(&self) -> bool {
+        self.flags & flags::ATTRIBUTE != 0
     }
 
     /// The project that a directory hands down to what is made in it.

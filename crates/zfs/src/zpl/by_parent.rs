@@ -18,7 +18,7 @@ pub struct ByParent {
 }
 
 impl ByParent {
-    /// The files that say that they lie in a directory, by their objects. The hidden directory of its extended attributes is one.
+    /// The files that say that they lie in a directory, by their objects. Extended attributes are none.
     pub fn of(&self, directory: u64) -> impl Iterator<Item = u64> + '_ {
         let from = self.all.partition_point(|(parent, _)| *parent < directory);
         let own = self.all[from..].iter().take_while(move |(parent, _)| *parent == directory);
@@ -47,7 +47,8 @@ impl FileSystem {
                 // What is no file has no attributes.
                 let Ok(node) = self.node(number).await else { continue };
                 let parent = node.attributes.parent;
-                if node.attributes.links > 0 && parent != number {
+                let is_named = node.attributes.links > 0 && !node.attributes.is_attribute();
+                if is_named && parent != number {
                     all.push((parent, number));
                 }
             }

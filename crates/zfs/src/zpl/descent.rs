@@ -25,9 +25,9 @@ pub struct Descent {
 }
 
 impl Descent {
-    /// In the directory `here`, on a walk that began at `top`; the same, where it begins.
-    pub fn new(top: &Node, here: &Node) -> Descent {
-        Descent { top: top.number(), here: here.number(), entered: BTreeSet::new() }
+    /// In the directory `here`, on a walk that began at `top`, by their objects; the same, where it begins.
+    pub fn new(top: u64, here: u64) -> Descent {
+        Descent { top, here, entered: BTreeSet::new() }
     }
 
     /// Whether the walk may go on with what an entry leads to: always, but for directories.

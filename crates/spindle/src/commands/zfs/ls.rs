@@ -124,10 +124,10 @@ impl Lister<'_> {
             return self.print(&source, None, vec![line], listed);
         }
         let titled = self.args.recursive || self.args.files.len() > 1;
-        let top = node.clone();
+        let top = node.number();
         let mut waiting = vec![(0, source.path.clone(), node)];
         while let Some((depth, path, node)) = waiting.pop() {
-            let mut descent = Descent::new(&top, &node);
+            let mut descent = Descent::new(top, node.number());
             let lines = match self.directory(&source, &path, node) {
                 Ok(lines) => lines,
                 Err(failure) => {

@@ -114,7 +114,7 @@ async fn find(
         waiting.push((top.clone(), path));
     }
     while let Some((directory, path)) = waiting.pop() {
-        let mut descent = Descent::new(&top, &directory);
+        let mut descent = Descent::new(top.number(), directory.number());
         for name in files.names(&directory).await? {
             let node = files.node(name.entry.object).await?;
             descent.enter(&node)?;

@@ -2,7 +2,8 @@
 //!
 //! What is set goes into the list, as `xattr=sa` has it, or into the directory, as `xattr=dir` has it; one of the same name in the other goes.
 
-use super::work::{NewFile, With, Work, flags};
+use super::super::attributes::flags;
+use super::work::{NewFile, With, Work};
 use crate::dmu::Step;
 use rt::Buf;
 use zfs_format::Endian;

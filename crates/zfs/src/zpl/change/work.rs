@@ -7,7 +7,7 @@
 //! ```
 
 use super::super::attributes::change::{Edit, Laid, NewLayouts};
-use super::super::attributes::{self, Attributes, Moment, Stored, trivial};
+use super::super::attributes::{self, Attributes, Moment, Stored, flags, trivial};
 use super::super::{FileSystem, VERSION_SYSTEM_ATTRIBUTES};
 use crate::dmu::{Block, Dnode, Step, Tx};
 use crate::error::{Problem, ZfsError};
@@ -36,16 +36,6 @@ const SECTOR: u64 = 512;
 const VERSION_KINDS: u64 = 2;
 /// Entries of a directory that has no names: `.` and `..`, which OpenZFS counts.
 pub(crate) const EMPTY_DIRECTORY: u64 = 2;
-
-/// Flags of files ([`Attributes::flags`]).
-pub(super) mod flags {
-    /// It is an attribute, or the directory of them.
-    pub(in super::super) const ATTRIBUTE: u64 = 1;
-    /// Its list of access says what the mode says.
-    pub(in super::super) const TRIVIAL: u64 = 4;
-    /// To be archived, and changed since a scan: of all new files.
-    pub(in super::super) const NEW: u64 = 0x0000_0408_0000_0000;
-}
 
 /// A file that is to be made.
 #[derive(Clone, Debug)]

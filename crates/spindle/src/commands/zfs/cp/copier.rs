@@ -157,10 +157,10 @@ async fn count(files: FileSystem, node: Node, bar: ProgressBar) {
             bar.inc_length(content_bytes(node));
         }
     };
-    let top = node.clone();
+    let top = node.number();
     let mut waiting = vec![(0, node)];
     while let Some((depth, node)) = waiting.pop() {
-        let mut descent = Descent::new(&top, &node);
+        let mut descent = Descent::new(top, node.number());
         if !node.is_directory() {
             add(&node);
         } else if depth < DEPTH_MAX

@@ -1,4 +1,4 @@
-//! Directories whose names can't be read: what lies in them is copied under numbers.
+//! Directories whose names can't be read, or of which nothing can: what lies in them is copied under numbers.
 //!
 //! A file says in which directory it lies. So what a directory that can't be read had in it is found by looking at all files of the
 //! dataset, once for a copy, and gets the name `#OBJECT`; what lies below a directory so found has its own name again. The same command finds
@@ -6,12 +6,13 @@
 //! directory, since it has a name there, too.
 
 use super::copier::Copier;
-use super::tally::files;
-use super::walk::Walk;
+use super::tally::{Trouble, files};
+use super::walk::{Below, Walk};
 use crate::output::say;
+use ::host::directory::Directory;
 use ::zfs::ZfsError;
 use ::zfs::zap::Cursor;
-use ::zfs::zpl::{Name, Node};
+use ::zfs::zpl::Name;
 use std::collections::BTreeSet;
 use zfs_format::zpl::directory::DirectoryEntry;
 
@@ -21,7 +22,7 @@ impl Copier {
         &self,
         walk: &mut Walk<'_>,
         path: &[u8],
-        node: &Node,
+        directory: u64,
         (mut names, error): (Vec<Name>, ZfsError),
     ) -> Vec<Name> {
         let source = walk.source;
@@ -34,9 +35,8 @@ impl Copier {
         }
         let objects: BTreeSet<u64> = names.iter().map(|name| name.entry.object).collect();
         let taken: BTreeSet<Vec<u8>> = names.iter().map(|name| name.name.clone()).collect();
-        let hidden = node.attributes.extended_attributes;
-        let lies_in = walk.by_parent.iter().flat_map(|all| all.of(node.number()));
-        let nameless = lies_in.filter(|object| !objects.contains(object) && *object != hidden);
+        let lies_in = walk.by_parent.iter().flat_map(|all| all.of(directory));
+        let nameless = lies_in.filter(|object| !objects.contains(object));
         let before = names.len();
         for object in nameless {
             let mut name = format!("#{object}").into_bytes();
@@ -56,5 +56,29 @@ impl Copier {
         };
         self.tally.complain(&source.about(path, text));
         names
+    }
+
+    /// Copies what lies in a directory of which nothing can be read, for this reason, but its name and number where it is named. It gets no
+    /// attributes. Each is entered once: it says no parent, so an image may be forged to lead back to it.
+    pub(super) async fn lost_directory(
+        &self,
+        walk: &mut Walk<'_>,
+        below: &Below,
+        path: &[u8],
+        (directory, error): (u64, ZfsError),
+        (into, name): (&Directory, &[u8]),
+    ) -> Result<(), Trouble> {
+        let whole = walk.whole(path);
+        if let Some(child) = walk.children.meet(&whole) {
+            return self.child(walk, child, whole, into, name).await;
+        }
+        if !walk.lost.insert(directory) {
+            return Err(Trouble::Failed(format!("{error}; what lies in it was copied elsewhere")));
+        }
+        let inside = self.entered(into, name)?;
+        let mut deeper = below.clone();
+        deeper.push(name.to_vec());
+        let names = self.names_left(walk, path, directory, (Vec::new(), error)).await;
+        Box::pin(self.entries(walk, deeper, path, directory, names, &inside)).await
     }
 }

@@ -15,6 +15,7 @@ use super::tally::{DEPTH_MAX, LINKS_MAX, Stop, Trouble, refuse_one_name};
 use super::walk::{Below, Walk, join};
 use crate::printable;
 use ::host::directory::{self, Directory, Entry, EntryKind};
+use ::zfs::ZfsError;
 use ::zfs::zpl::attributes::Moment;
 use ::zfs::zpl::descent::Descent;
 use ::zfs::zpl::{Name, Node};
@@ -135,41 +136,61 @@ impl Copier {
         node: &Node,
         into: Directory,
     ) -> Result<(), Trouble> {
-        let mut below = below;
+        let source = walk.source;
+        let names = match source.files.names_until(node).await {
+            (names, None) => names,
+            (names, Some(error)) if self.passes(&error) => {
+                self.names_left(walk, &path, node.number(), (names, error)).await
+            }
+            (_, Some(error)) => return Err(unread(&error)),
+        };
+        self.entries(walk, below, &path, node.number(), names, &into).await?;
+        self.attributes(source, &path, node, &into).await
+    }
+
+    /// Whether what can't be read for this reason is done without.
+    fn passes(&self, error: &ZfsError) -> bool {
+        self.rules.skip_damaged && !error.needs_key()
+    }
+
+    /// Copies what these names in a directory lead to, and the children that lie in it.
+    pub(super) async fn entries(
+        &self,
+        walk: &mut Walk<'_>,
+        mut below: Below,
+        path: &[u8],
+        directory: u64,
+        mut names: Vec<Name>,
+        into: &Directory,
+    ) -> Result<(), Trouble> {
         if below.len() >= DEPTH_MAX {
             let text = format!("directories lie deeper than the {DEPTH_MAX} that are copied");
             return Err(Trouble::Failed(text));
         }
         let source = walk.source;
-        let mut names = match source.files.names_until(node).await {
-            (names, None) => names,
-            (names, Some(error)) if self.rules.skip_damaged && !error.needs_key() => {
-                self.names_left(walk, &path, node, (names, error)).await
-            }
-            (_, Some(error)) if error.needs_key() => {
-                return Err(Trouble::Failed(error.to_string()));
-            }
-            (_, Some(error)) => {
-                let mend = "--skip-damaged copies what lies in it";
-                return Err(Trouble::Failed(format!("{error}; {mend}")));
-            }
-        };
         names.sort_by(|a, b| a.name.cmp(&b.name));
         let above = std::mem::replace(&mut walk.taken, OwnNames::of(&names));
         let done_above = std::mem::take(&mut walk.done);
-        let mut descent = Descent::new(&walk.begun, node);
+        let mut descent = Descent::new(walk.begun.number(), directory);
         for Name { name, entry, .. } in names {
-            let within = join(&path, &name);
+            let within = join(path, &name);
             if !directory::plain(&name) {
                 self.tally.complain(&source.about(&within, "this is no name that a file may have"));
                 continue;
             }
             let done = match source.files.node(entry.object).await {
                 Ok(node) => match descent.enter(&node) {
-                    Ok(()) => self.one(walk, &mut below, &within, &node, &into, &name).await,
+                    Ok(()) => self.one(walk, &mut below, &within, &node, into, &name).await,
                     Err(error) => Err(Trouble::Failed(error.to_string())),
                 },
-                Err(error) => Err(Trouble::Failed(error.to_string())),
+                Err(error) if entry.kind != Some(FileKind::Directory) => {
+                    Err(Trouble::Failed(error.to_string()))
+                }
+                Err(error) if !self.passes(&error) => Err(unread(&error)),
+                Err(error) => {
+                    let lost = (entry.object, error);
+                    self.lost_directory(walk, &below, &within, lost, (into, &name)).await
+                }
             };
             match done {
                 Ok(()) => walk.done.extend(into.look(&name)?.map(|there| there.identity)),
@@ -179,11 +200,11 @@ impl Copier {
             }
         }
         (walk.taken, walk.done) = (above, done_above);
-        let here = walk.whole(&path);
+        let here = walk.whole(path);
         for name in walk.children.unmet_in(&here) {
             let whole = join(&here, &name);
             let Some(child) = walk.children.meet(&whole) else { continue };
-            match self.child(walk, child, whole, &into, &name).await {
+            match self.child(walk, child, whole, into, &name).await {
                 Ok(()) | Err(Trouble::Told) => {}
                 Err(Trouble::Failed(text)) => self.tally.complain(&child.source.about(b"", text)),
                 Err(stop @ Trouble::Stop(_)) => return Err(stop),
@@ -193,13 +214,13 @@ impl Copier {
             && let Some(mark) = &walk.mark
         {
             // What was begun is whole but for its own time, which taking the mark away would change.
-            self.whole(&into, mark)?;
+            self.whole(into, mark)?;
         }
-        self.attributes(source, &path, node, &into).await
+        Ok(())
     }
 
     /// Copies a child into the directory that it covers, or would cover.
-    async fn child(
+    pub(super) async fn child(
         &self,
         walk: &Walk<'_>,
         child: &Child,
@@ -214,7 +235,7 @@ impl Copier {
     }
 
     /// A directory of the target, made if it is not there.
-    fn entered(&self, into: &Directory, name: &[u8]) -> Result<Directory, Trouble> {
+    pub(super) fn entered(&self, into: &Directory, name: &[u8]) -> Result<Directory, Trouble> {
         match into.look(name)? {
             None => {
                 self.stop_if_full(into.make(name))?;
@@ -433,6 +454,14 @@ impl Copier {
         made.set_times(super::copy::times(a))?;
         Ok(())
     }
+}
+
+/// A directory that can't be read.
+fn unread(error: &ZfsError) -> Trouble {
+    Trouble::Failed(match error.needs_key() {
+        true => error.to_string(),
+        false => format!("{error}; --skip-damaged copies what lies in it"),
+    })
 }
 
 fn is_device(node: &Node) -> bool {

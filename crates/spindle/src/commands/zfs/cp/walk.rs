@@ -29,6 +29,8 @@ pub(super) struct Walk<'a> {
     pub(super) anew: BTreeSet<u64>,
     /// Files by the directories that they lie in, where names were found to be lost.
     pub(super) by_parent: Option<ByParent>,
+    /// Directories of which nothing could be read, and what lies in them was copied.
+    pub(super) lost: BTreeSet<u64>,
     pub(super) children: &'a Children,
     /// Where the root of the source's dataset lies below that of the dataset that was named.
     pub(super) prefix: Vec<u8>,
@@ -44,8 +46,21 @@ impl<'a> Walk<'a> {
     ) -> Walk<'a> {
         let (begun, mark, taken) = (begun.clone(), None, OwnNames::default());
         let (links, anew, done) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
-        let by_parent = None;
-        Walk { source, top, begun, mark, taken, done, links, anew, by_parent, children, prefix }
+        let (by_parent, lost) = (None, BTreeSet::new());
+        Walk {
+            source,
+            top,
+            begun,
+            mark,
+            taken,
+            done,
+            links,
+            anew,
+            by_parent,
+            lost,
+            children,
+            prefix,
+        }
     }
 
     /// A path in the source's dataset, from the root of the dataset that was named.

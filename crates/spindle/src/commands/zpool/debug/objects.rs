@@ -25,7 +25,7 @@ pub struct ObjectArgs {
     mos: bool,
     /// The file system, volume or snapshot
     dataset: String,
-    /// The object's number
+    /// The object's number; 0 is the array of all objects
     object: u64,
 }
 
@@ -116,10 +116,18 @@ pub fn mos(pool: &str, place: &PoolPlace<'_>) -> Result<(), Failure> {
     print(&text)
 }
 
+/// An object; the array of all of them for the number 0, as in zdb.
+async fn dnode_of(objset: &Objset, number: u64) -> Result<Dnode, ZfsError> {
+    match number {
+        0 => objset.meta().cloned(),
+        number => objset.dnode(number).await,
+    }
+}
+
 pub fn object(args: &ObjectArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let number = args.object;
     let text = with(&args.dataset, args.mos, place, async move |objset: Objset| {
-        let object = objset.dnode(number).await?;
+        let object = dnode_of(&objset, number).await?;
         let dnode = object.phys();
         let mut out = format!("{HEAD}\n{}\n", head(number, &dnode));
         let _ = writeln!(out, "    indirect blocks of 2^{} bytes", dnode.indirect_shift);
@@ -148,7 +156,7 @@ pub fn object(args: &ObjectArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
 pub fn pointers(args: &ObjectArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let number = args.object;
     let text = with(&args.dataset, args.mos, place, async move |objset: Objset| {
-        let object = objset.dnode(number).await?;
+        let object = dnode_of(&objset, number).await?;
         let (mut out, mut printed) = (String::new(), 0);
         let dnode = object.phys();
         let top = dnode.levels.saturating_sub(1);
