@@ -5,6 +5,7 @@
 //! test says that it is skipped.
 
 use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -43,6 +44,35 @@ fn group() -> tempfile::TempDir {
     volume(&["-n", "striped", "-L", "12m", "-i", "3", "-I", "16k"]);
     volume(&["-n", "linear", "-L", "40m"]);
     dir
+}
+
+/// A copy that ends too soon has what lies before its end once it is as long as is said.
+#[test]
+fn a_volume_on_an_image_that_was_cut_is_had_once_the_image_is_as_long_again() {
+    let dir = fixtures::scratch::folder();
+    let at = dir.path();
+    fs::create_dir(at.join("disks")).expect("made");
+    let image = File::create(at.join("disks/a")).expect("made");
+    image.set_len(32 << 20).expect("grown");
+    done(at, &["lvm", "vgcreate", "vg", "disks/a", "-s", "1m"]);
+    done(at, &["-d", "disks", "lvm", "lvcreate", "vg", "-n", "home", "-L", "28m"]);
+    let content = fixtures::noise(5, 8 << 20);
+    done(at, &["-d", "disks", "lvm", "dump", "vg/home", "before"]);
+    let zeros = fs::read(at.join("before")).expect("dumped");
+    assert!(zeros.len() == 28 << 20 && zeros.iter().all(|byte| *byte == 0));
+    // Where its extents begin: the first MiB is LVM's.
+    image.write_all_at(&content, 1 << 20).expect("written");
+    image.set_len(20 << 20).expect("cut");
+
+    let output = spindle(at, &["-d", "disks", "lvm", "dump", "vg/home", "out"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && said.contains("cut short?"), "{said}");
+    let needed = said.split("truncate -s ").nth(1).expect("what to do");
+    let needed: u64 = needed.split(' ').next().and_then(|word| word.parse().ok()).expect("bytes");
+    image.set_len(needed).expect("grown");
+    done(at, &["-d", "disks", "lvm", "dump", "vg/home", "out"]);
+    let out = fs::read(at.join("out")).expect("dumped");
+    assert!(out.len() == 28 << 20 && out[..content.len()] == content);
 }
 
 #[test]

@@ -35,9 +35,10 @@ pub enum LvmError {
     #[error("{group}/{volume}: the physical volume {id} is missing: bring its device")]
     Missing { group: String, volume: String, id: Id },
     #[error(
-        "{group}/{volume}: the device {device} ends before the extents that the volume has there"
+        "{group}/{volume}: {device} has {has} bytes, and the volume's extents reach beyond: cut short? A copy of it that is as long again \
+         (truncate -s {needed} COPY, zeros at its end) has them; what was cut off is lost"
     )]
-    DeviceTooSmall { group: String, volume: String, device: String },
+    DeviceTooSmall { group: String, volume: String, device: String, has: u64, needed: u64 },
     #[error("{group}/{volume}: {error}")]
     Stripes { group: String, volume: String, error: SpecError },
     #[error(
@@ -289,8 +290,14 @@ impl Group {
                 Request::read(Offset(*start), ByteCount(*len)).check(&**device).is_ok()
             };
             let Some((start, len)) = part.filter(within) else {
-                let device = device.name().to_string();
-                return Err(LvmError::DeviceTooSmall { group: group(), volume: name(), device });
+                let extents = described.extents.saturating_mul(self.group.extent_sectors);
+                return Err(LvmError::DeviceTooSmall {
+                    group: group(),
+                    volume: name(),
+                    device: device.name().to_string(),
+                    has: device.geometry().capacity.bytes(),
+                    needed: described.start_sector.saturating_add(extents).saturating_mul(SECTOR),
+                });
             };
             parts.push(Slice::new(device.clone(), Offset(start), ByteCount(len)));
         }
