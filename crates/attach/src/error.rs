@@ -265,6 +265,17 @@ pub enum Error {
     )]
     PoolOfOther { name: String, host: String, id: u64, seconds: u64 },
     #[error(
+        "pool {name}: not all that was written in {groups} can be read (spindle zpool status {name} tells why), and whoever writes to it \
+         overwrites what was there before{}",
+        lost_mend(.name, *.before)
+    )]
+    PoolLost {
+        name: String,
+        groups: String,
+        /// The last group before the first that is lost, of which an uberblock is left.
+        before: Option<u64>,
+    },
+    #[error(
         "pool {name} is imported on {host} (hostid: {id:#x}), which gives signs of life: export it there first"
     )]
     PoolActive { name: String, host: String, id: u64 },
@@ -555,6 +566,18 @@ fn unlooked(forcible: &[String]) -> String {
             "; RAID sets {} can be put together by force alone, and were not looked into",
             several.join(", ")
         ),
+    }
+}
+
+/// What to do about a pool of which groups are lost.
+fn lost_mend(pool: &str, before: Option<u64>) -> String {
+    let take = "spindle zpool import --accept-loss";
+    match before {
+        Some(group) => format!(
+            ": find what is missing, or copy that out first ('spindle zfs -T {group} cp -r'), best from copies of the disks; then spindle \
+             zpool import -FX {pool} takes it back to before, and {take} {pool} takes it as it is"
+        ),
+        None => format!(": find what is missing; {take} {pool} takes it as it is"),
     }
 }
 

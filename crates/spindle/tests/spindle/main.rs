@@ -43,6 +43,7 @@ mod past_damage;
 mod pitfalls;
 mod pool_damage;
 mod pool_devices;
+mod pool_lost;
 #[path = "support/pools.rs"]
 mod pools;
 mod same_storage;
