@@ -605,6 +605,16 @@ fn last_mile(uri: &str, read_only: bool, content: &Content) -> String {
     }
     let name = kind.name();
     let (fuse, lock) = if read_only { ("nbdfuse -r", "ro") } else { ("nbdfuse", "rw") };
+    if let Some(devices) = content.devices.filter(|devices| *devices > 1) {
+        let (loops, options) = match read_only {
+            true => ("losetup -rf", kind.read_only_options()),
+            false => ("losetup -f", lock),
+        };
+        return format!(
+            "\nspindle: it holds {name}, one of its {devices} devices: raw=$(mktemp -d); {fuse} $raw '{uri}' & then {loops} $raw/nbd; when \
+             that is done for all of them: btrfs device scan; mount -t {name} -o {options} /dev/loopN /mnt"
+        );
+    }
     let then = match kind.is_encrypted() {
         true if read_only => "cryptsetup open --readonly /tmp/raw/nbd files".to_owned(),
         true => "cryptsetup open /tmp/raw/nbd files".to_owned(),
