@@ -56,6 +56,7 @@ mod served_sets;
 mod serving;
 mod spelled_names;
 mod suspended_pools;
+mod typed_next;
 mod volumes;
 mod zfs_accounting;
 mod zfs_datasets;
