@@ -171,6 +171,13 @@ impl Context {
         self.names.borrow_mut().insert(set, name);
     }
 
+    /// What commands call a set of this name: by that where it is the only one of it that was seen, else by its UUID.
+    pub fn called(&self, set: Uuid, name: &str) -> String {
+        let names = self.names.borrow();
+        let is_alone = !names.iter().any(|(other, known)| *other != set && known == name);
+        if is_alone { name.to_owned() } else { set.to_string() }
+    }
+
     /// The error, with sets by their names.
     pub fn naming(&self, error: Error) -> Error {
         let names = self.names.borrow();

@@ -170,14 +170,18 @@ pub enum Error {
     // Volumes.
     #[error(
         "'{called}': there is no such volume on the devices ({listed}): name a RAID set, GROUP/VOLUME, SET:N or DEVICE:N for a partition, or a device{}",
-        unlooked(.forcible)
+        unlooked(.forcible, .barred)
     )]
     NoVolume {
         called: String,
         listed: String,
         /// Sets that can be put together by force alone: it may lie on them.
         forcible: Vec<String>,
+        /// Sets that can't be put together.
+        barred: Vec<String>,
     },
+    #[error("there is no volume group {called} on the devices; `spindle lvm vgs` lists them")]
+    NoGroup { called: String },
     #[error(
         "{called}: {} volume groups on the devices are called {group}: name one by its UUID ({}), or its devices alone with -d",
         .named.len(), .named.join("; ")
@@ -264,6 +268,17 @@ pub enum Error {
         ::zfs::show::universal_date(*.seconds)
     )]
     PoolOfOther { name: String, host: String, id: u64, seconds: u64 },
+    #[error(
+        "pool {name}: not all that was written in {groups} can be read (spindle zpool status {name} tells why), and whoever writes to it \
+         overwrites what was there before{}",
+        lost_mend(.name, *.before)
+    )]
+    PoolLost {
+        name: String,
+        groups: String,
+        /// The last group before the first that is lost, of which an uberblock is left.
+        before: Option<u64>,
+    },
     #[error(
         "pool {name} is imported on {host} (hostid: {id:#x}), which gives signs of life: export it there first"
     )]
@@ -471,6 +486,8 @@ impl Error {
             Error::OfSet { error, .. } => error.is_usage(),
             Error::Named(error) => !error.is_denied(),
             Error::Folder { error, .. } => error.kind() != io::ErrorKind::PermissionDenied,
+            // What was not looked into may hold it.
+            Error::NoVolume { forcible, barred, .. } => forcible.is_empty() && barred.is_empty(),
             Error::NoDevices
             | Error::Holds(_)
             | Error::HoldsMember { .. }
@@ -495,7 +512,7 @@ impl Error {
             | Error::Silent
             | Error::MoreThanOne
             | Error::NoLine
-            | Error::NoVolume { .. }
+            | Error::NoGroup { .. }
             | Error::NoLogical { .. }
             | Error::SeveralGroups { .. }
             | Error::ByForce { .. }
@@ -545,16 +562,24 @@ fn mend_of_folder(error: &io::Error) -> &'static str {
 }
 
 /// What was not looked into.
-fn unlooked(forcible: &[String]) -> String {
-    match forcible {
+fn unlooked(forcible: &[String], barred: &[String]) -> String {
+    let said = |sets: &[String], how: &str| match sets {
         [] => String::new(),
-        [one] => {
-            format!("; RAID set {one} can be put together by force alone, and was not looked into")
-        }
-        several => format!(
-            "; RAID sets {} can be put together by force alone, and were not looked into",
-            several.join(", ")
+        [one] => format!("; RAID set {one} can{how}, and was not looked into"),
+        several => format!("; RAID sets {} can{how}, and were not looked into", several.join(", ")),
+    };
+    said(forcible, " be put together by force alone") + &said(barred, "'t be put together")
+}
+
+/// What to do about a pool of which groups are lost.
+fn lost_mend(pool: &str, before: Option<u64>) -> String {
+    let take = "spindle zpool import --accept-loss";
+    match before {
+        Some(group) => format!(
+            ": find what is missing, or copy that out first ('spindle zfs -T {group} cp -r'), best from copies of the disks; then spindle \
+             zpool import -FX {pool} takes it back to before, and {take} {pool} takes it as it is"
         ),
+        None => format!(": find what is missing; {take} {pool} takes it as it is"),
     }
 }
 

@@ -178,6 +178,12 @@ pub enum Event {
         txg: u64,
         newest: u64,
     },
+    /// Of what was written in these groups not all can be read; and the last group before them, of which an uberblock is left.
+    GroupsLost {
+        pool: String,
+        groups: String,
+        before: Option<u64>,
+    },
     ActivityCheck {
         pool: String,
         seconds: u64,
@@ -468,6 +474,15 @@ impl fmt::Display for Event {
                 f,
                 "pool '{pool}' is read as of transaction group {txg}, and {newest} is its newest: what later groups overwrote can't be read"
             ),
+            Event::GroupsLost { pool, groups, before } => {
+                let older = before.map_or(String::new(), |group| {
+                    format!("; as it was before that 'zfs -T {group}' may show it")
+                });
+                write!(
+                    f,
+                    "of pool '{pool}' not all that was written in {groups} can be read ('zpool status' tells why){older}"
+                )
+            }
             Event::NotExported { pool } => write!(
                 f,
                 "pool '{pool}' was not exported: it is read as it stood at its last transaction group"
@@ -590,6 +605,16 @@ fn last_mile(uri: &str, read_only: bool, content: &Content) -> String {
     }
     let name = kind.name();
     let (fuse, lock) = if read_only { ("nbdfuse -r", "ro") } else { ("nbdfuse", "rw") };
+    if let Some(devices) = content.devices.filter(|devices| *devices > 1) {
+        let (loops, options) = match read_only {
+            true => ("losetup -rf", kind.read_only_options()),
+            false => ("losetup -f", lock),
+        };
+        return format!(
+            "\nspindle: it holds {name}, one of its {devices} devices: raw=$(mktemp -d); {fuse} $raw '{uri}' & then {loops} $raw/nbd; when \
+             that is done for all of them: btrfs device scan; mount -t {name} -o {options} /dev/loopN /mnt"
+        );
+    }
     let then = match kind.is_encrypted() {
         true if read_only => "cryptsetup open --readonly /tmp/raw/nbd files".to_owned(),
         true => "cryptsetup open /tmp/raw/nbd files".to_owned(),

@@ -107,6 +107,14 @@ impl VdevHealth {
             false => self.children.iter().any(|child| child.any_leaf(is_so)),
         }
     }
+
+    /// Each leaf at or below it.
+    pub fn each_leaf<'a>(&'a self, each: &mut impl FnMut(&'a VdevHealth)) {
+        match self.children.is_empty() && self.vdev.is_leaf() {
+            true => each(self),
+            false => self.children.iter().for_each(|child| child.each_leaf(each)),
+        }
+    }
 }
 
 /// How configurations say that a device had too many errors.

@@ -118,6 +118,14 @@ impl Mounted {
         self.0.follow().await
     }
 
+    /// Ends when all who watch have passed on what they were told.
+    pub async fn passed_on(&self) {
+        let watchers: Vec<_> = self.0.watchers.borrow().all.values().cloned().collect();
+        for watcher in watchers {
+            watcher.passed_on().await;
+        }
+    }
+
     /// The datasets that it shows, from the one at the top on, each with its path below the directory.
     ///
     /// # Errors

@@ -8,9 +8,12 @@
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use std::fmt::Write;
+use stdx::RangeSet;
 
 /// Units by powers of 1024. What follows a plain number of bytes is `B`.
 const UNITS: [&str; 7] = ["", "K", "M", "G", "T", "P", "E"];
+/// Stretches of groups that are named in a line; more are counted.
+const STRETCHES_MAX: usize = 3;
 /// Characters that a size takes, its unit included.
 const WIDTH: usize = 5;
 
@@ -47,6 +50,17 @@ fn scaled(number: u64, plain: &str) -> String {
         }
     }
     last
+}
+
+/// Transaction groups: `groups 5-9, 12-12`.
+pub fn groups(groups: &RangeSet) -> String {
+    let named = groups.iter().take(STRETCHES_MAX);
+    let named: Vec<String> = named.map(|one| format!("{}-{}", one.start, one.end - 1)).collect();
+    let more = match groups.len().saturating_sub(STRETCHES_MAX) {
+        0 => String::new(),
+        more => format!(" and {more} stretches more"),
+    };
+    format!("groups {}{more}", named.join(", "))
 }
 
 /// A ratio in hundredths: `1.00x`, or `1.00` where it is to be read by a program.

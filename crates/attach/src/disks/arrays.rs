@@ -199,7 +199,7 @@ fn open_by_force(
     mut choice: Choice,
     options: OpenOptions,
 ) -> Result<(Opened, Vec<DeviceRef>), AssembleError> {
-    take_back(context.events(), &mut choice, false);
+    take_back(context.events(), &mut choice);
     let options = OpenOptions { force: true, ..options };
     let opened = open_choice(context, name, choice, None, options)?;
     let why = "it was put together by force, for reading alone".to_owned();

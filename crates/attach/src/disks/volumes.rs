@@ -109,9 +109,17 @@ impl Disks {
         forced.map(|array| array.short_name().to_owned()).collect()
     }
 
-    /// Why nothing of a group can be changed; nothing where it can, or there is no such group.
-    pub fn unchangeable(&self, group: &str) -> Option<String> {
-        let group = self.groups.iter().find(|one| one.group.name == group)?;
+    /// The group of this name or UUID.
+    ///
+    /// # Errors
+    /// Where there is none, and where several are called so.
+    pub fn group(&self, called: &str) -> Result<&Group, Error> {
+        let found = self.only_group(called, None)?;
+        found.ok_or_else(|| Error::NoGroup { called: called.to_owned() })
+    }
+
+    /// Why nothing of a group can be changed; nothing where it can.
+    pub fn unchangeable(&self, group: &Group) -> Option<String> {
         let mut below = Below::default();
         self.add_named(&Named::Logical(group, ""), &mut below);
         self.unwritable(&below)
@@ -150,18 +158,28 @@ impl Disks {
         else {
             return Ok(None);
         };
+        let found = self.only_group(group, Some(volume).filter(|volume| !volume.is_empty()))?;
+        Ok(found.map(|found| Named::Logical(found, volume)))
+    }
+
+    /// The one group that is called so, for itself or for a volume of it.
+    fn only_group(&self, group: &str, volume: Option<&str>) -> Result<Option<&Group>, Error> {
         let mut fitting = self.groups_called(group);
         let found = fitting.next();
-        if fitting.next().is_some() {
-            let named = self.groups_called(group).map(|one| {
-                let on = one.found.values().next().map(|found| found.device.name());
-                let on = on.map_or(String::new(), |name| format!(" on {name}"));
-                format!("{}/{volume}{on}", one.group.id)
-            });
-            let (called, group) = (called.to_owned(), group.to_owned());
-            return Err(Error::SeveralGroups { called, group, named: named.collect() });
+        if fitting.next().is_none() {
+            return Ok(found);
         }
-        Ok(found.map(|found| Named::Logical(found, volume)))
+        let whole = |group: &str| match volume {
+            Some(volume) => format!("{group}/{volume}"),
+            None => group.to_owned(),
+        };
+        let named = self.groups_called(group).map(|one| {
+            let on = one.found.values().next().map(|found| found.device.name());
+            let on = on.map_or(String::new(), |name| format!(" on {name}"));
+            whole(&one.group.id.to_string()) + &on
+        });
+        let (called, named) = (whole(group), named.collect());
+        Err(Error::SeveralGroups { called, group: group.to_owned(), named })
     }
 
     /// The groups of this name, or of this UUID.
@@ -573,8 +591,9 @@ impl Disks {
     }
 
     fn not_there(&self, called: &str) -> Error {
-        let forcible = self.forcible();
-        Error::NoVolume { called: called.into(), listed: self.listed(), forcible }
+        let barred = self.refused().filter(|set| !set.force_helps).map(|set| set.name.clone());
+        let (forcible, barred) = (self.forcible(), barred.collect());
+        Error::NoVolume { called: called.into(), listed: self.listed(), forcible, barred }
     }
 
     fn lacks(&self, error: LvmError) -> Error {

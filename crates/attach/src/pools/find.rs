@@ -34,6 +34,7 @@ use zfs::ZfsError;
 use zfs::dsl::catalog::Node;
 use zfs::dsl::{Dataset, Directory};
 use zfs::mounted::Mounted;
+use zfs::show;
 use zfs::spa::config::LabelState;
 use zfs::spa::live::Live;
 use zfs::spa::{self, FoundPool, GROUPS_KEPT, Member, OpenError, OpenOptions, PoolState, Spa};
@@ -575,14 +576,23 @@ impl Pools {
         self.wait(async move { Spa::open(&rt, &found, options).await.map(Rc::new) })
     }
 
-    /// Opens the pool that a dataset's name begins with.
+    /// Opens the pool that a dataset's name begins with, and says what of it is lost.
     ///
     /// # Errors
     /// There is none, or it can't be opened.
     pub fn open_of_dataset(&self, name: &str) -> Result<Rc<Spa>, Error> {
         check_name(name)?;
         match self.named(pool_of(name))? {
-            Some(found) => self.open_found(found),
+            Some(found) => {
+                let spa = self.open_found(found)?;
+                let lost = spa.lost(found);
+                if let Some(first) = lost.iter().next().map(|stretch| stretch.start) {
+                    let (pool, groups) = (found.name.clone(), show::groups(&lost));
+                    let before = found.last_before(first).map(|(group, _)| group);
+                    self.disks.context().tell(Event::GroupsLost { pool, groups, before });
+                }
+                Ok(spa)
+            }
             None => Err(Error::NoDataset { name: name.into() }),
         }
     }

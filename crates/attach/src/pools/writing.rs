@@ -5,7 +5,8 @@
 //! meanwhile sees the pool as the last group left it. **The end** comes from the top: the pool is closed, then the sets below it are
 //! stopped.
 //!
-//! A pool that was not exported may be another host's: [`host`](super::host) decides whether it is opened for writing.
+//! A pool that was not exported may be another host's: [`host`](super::host) decides whether it is opened for writing. One of which
+//! groups are lost is only where [that is accepted](Opening::accepts_loss).
 
 use super::find::{HeldBy, PoolPlace, Pools};
 use super::fresh::HostFresh;
@@ -21,11 +22,13 @@ use ::zfs::ZfsError;
 use ::zfs::dsl::catalog::Node;
 use ::zfs::dsl::dependents::{self, Datasets, KnownSnapshot};
 use ::zfs::dsl::make::Fresh;
+use ::zfs::show;
 use ::zfs::spa::add::NewVdevs;
 use ::zfs::spa::config::LabelState;
 use ::zfs::spa::datasets::{TaskError, Tasks};
 use ::zfs::spa::live::{GivenUpLog, Live, LiveOptions};
-use ::zfs::spa::{FoundPool, OpenOptions, PoolState, Spa, rewind};
+use ::zfs::spa::rewind::{self, Back};
+use ::zfs::spa::{FoundPool, OpenOptions, PoolState, Spa};
 use rt::DeviceRef;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -44,6 +47,8 @@ pub struct Opening {
     pub checkpoint: bool,
     /// Without log devices that are missing, and with what only they have given up.
     pub without_log: bool,
+    /// Though not all that was written can be read any more, and what was there before that is overwritten.
+    pub accepts_loss: bool,
     /// Whether it may be in use elsewhere was looked for already.
     pub watched: bool,
 }
@@ -65,10 +70,27 @@ pub fn open_rewound(
     pools: &Pools,
     found: &Rc<FoundPool>,
     rewind: Rewind,
+    accepts_loss: bool,
 ) -> Result<Rc<Spa>, Error> {
     let (rt, found, options) = (pools.rt(), Rc::clone(found), pools.options());
-    let far = rewind == Rewind::Far;
-    Ok(pools.wait(async move { rewind::newest_whole(&rt, &found, options, far).await })?)
+    let how = Back { far: rewind == Rewind::Far, accepts_loss };
+    Ok(pools.wait(async move { rewind::newest_whole(&rt, &found, options, how).await })?)
+}
+
+/// Refuses a pool of which groups are [newly lost](::zfs::spa::Spa::newly_lost): who writes to it overwrites what was there before
+/// them. Of one that can't be read who opens it says why.
+///
+/// # Errors
+/// Some are.
+pub(crate) fn check_nothing_lost(pools: &Pools, found: &Rc<FoundPool>) -> Result<(), Error> {
+    if !found.may_have_lost() {
+        return Ok(());
+    }
+    let Ok(spa) = pools.try_open(found) else { return Ok(()) };
+    let lost = spa.newly_lost(found);
+    let Some(first) = lost.iter().next().map(|stretch| stretch.start) else { return Ok(()) };
+    let before = found.last_before(first).map(|(group, _)| group);
+    Err(Error::PoolLost { name: found.name.clone(), groups: show::groups(&lost), before })
 }
 
 /// Opens a pool for writing whose devices are open for that. A command is put down in its history.
@@ -82,7 +104,7 @@ pub(crate) fn open_live(
     how: Opening,
 ) -> Result<Rc<Live>, Error> {
     let spa = match how.rewind {
-        Some(rewind) => open_rewound(pools, found, rewind)?,
+        Some(rewind) => open_rewound(pools, found, rewind, how.accepts_loss)?,
         None => pools.try_open(found)?,
     };
     let fresh: Rc<dyn Fresh> = Rc::new(HostFresh::new(command)?);
@@ -130,7 +152,8 @@ impl LivePool {
     /// Opens the pool of this name, or that a dataset's name begins with.
     ///
     /// # Errors
-    /// There is none, it can't be written, another process writes to it, or it was not exported and nobody forces it.
+    /// There is none, it can't be written, another process writes to it, it was not exported and nobody forces it, or groups of it are
+    /// lost.
     pub fn open(place: &PoolPlace<'_>, name: &str, force: bool) -> Result<LivePool, Error> {
         LivePool::open_by(place, name, Opening { force, ..Opening::default() })
     }
@@ -161,6 +184,10 @@ impl LivePool {
             }
             if !how.watched {
                 check_not_in_use(&pools, found, how.force)?;
+            }
+            // A state that it is taken back to is whole.
+            if how.rewind.is_none() && !how.accepts_loss {
+                check_nothing_lost(&pools, found)?;
             }
             (pools.writing(found), found.guid)
         };

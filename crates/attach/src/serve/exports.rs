@@ -7,7 +7,7 @@ use crate::event::{Event, Events};
 use crate::past_damage::PastDamage;
 use crate::pools::host::check_not_in_use;
 use crate::pools::running::client::refuse_held;
-use crate::pools::writing::{Opening, open_live};
+use crate::pools::writing::{Opening, check_nothing_lost, open_live};
 use crate::pools::{HeldBy, Pools, Session, View, pool_of};
 use crate::sets::sources;
 use ::md::superblock::Uuid;
@@ -249,6 +249,7 @@ impl Served {
             Entry::Vacant(place) => place,
         };
         check_not_in_use(pools, found, force)?;
+        check_nothing_lost(pools, found)?;
         pools.check_writable(found)?;
         let files = pools.paths_of(found);
         let live = open_live(pools, found, None, Opening::default())?;

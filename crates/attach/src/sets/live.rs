@@ -37,7 +37,7 @@ fn open_with(
     options: LiveOptions,
 ) -> Result<LiveArray, Error> {
     if options.force {
-        missing::take_back(context.events(), &mut choice, true);
+        choice.accept_stale();
     }
     missing::tell_left_out(context.events(), &choice);
     // Of the devices that are opened for writing nobody can tell who was left out.
@@ -48,6 +48,8 @@ fn open_with(
     for found in choice.taking_part() {
         devices.push(for_writing(context, Path::new(&found.name()))?);
     }
+    // From here on nobody else writes to them.
+    missing::tell_taken_back(context.events(), &choice, true);
     let (set, rt) = (choice.set, context.rt());
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     let unix_s = since.map_or(0, |since| since.as_secs());

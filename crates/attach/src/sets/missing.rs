@@ -9,9 +9,15 @@ use crate::event::{Event, Events};
 use ::md::assemble::{Accepted, Choice};
 use std::path::Path;
 
-/// Takes back the freshest of the members that failed, where too few are left; to write that down, or only to look.
-pub fn take_back(events: &Events, choice: &mut Choice, writes: bool) {
-    for Accepted { name, slot, events: own, of } in choice.accept_stale() {
+/// Takes back the freshest of the members that failed, where too few are left, to look.
+pub fn take_back(events: &Events, choice: &mut Choice) {
+    choice.accept_stale();
+    tell_taken_back(events, choice, false);
+}
+
+/// Tells who was taken back of those that failed; that it is written down, which wants to be told when it is, or that it is only looked at.
+pub fn tell_taken_back(events: &Events, choice: &Choice, writes: bool) {
+    for Accepted { name, slot, events: own, of } in &choice.accepted {
         let (device, slot, own, of) = (name.clone(), *slot, *own, *of);
         events.tell(Event::TakenBack { device, slot, events: own, of, writes });
     }

@@ -17,7 +17,7 @@ pub fn open(
     options: OpenOptions,
 ) -> Result<Rc<OpenArray>, Error> {
     if options.force {
-        missing::take_back(context.events(), &mut choice, false);
+        missing::take_back(context.events(), &mut choice);
     } else {
         sources::refuse_if_written(context, &choice)?;
     }

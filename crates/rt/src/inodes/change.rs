@@ -1,6 +1,8 @@
 //! What is asked for when a file system is changed, by whom, and how others learn of it.
 
 use super::attributes::{Node, Timestamp};
+use std::pin::Pin;
+use std::rc::Rc;
 use stdx::ByteCount;
 
 /// Whether anything changes while a file system is served.
@@ -166,4 +168,7 @@ pub enum ChangeNotice {
 pub trait Watcher {
     /// Something was changed by another. It is called in the midst of the change: nothing may be asked here.
     fn changed(&self, notice: ChangeNotice);
+
+    /// Ends when who is to hear of it has heard of all changes, or is gone.
+    fn passed_on(self: Rc<Self>) -> Pin<Box<dyn Future<Output = ()>>>;
 }

@@ -449,33 +449,18 @@ async fn is_empty(device: &DeviceRef) -> Result<bool, rt::IoError> {
     Ok(true)
 }
 
-/// The devices, for writing to those of this group.
-fn for_changing(group: &str, devices: &[PathBuf]) -> Result<Disks, Failure> {
-    let disks = opened_for(devices, &[Written { volume: format!("{group}/"), run: false }])?;
-    match disks.unchangeable(group) {
-        Some(why) => Err(Failure::failed(format!("volume group {group} can't be changed: {why}"))),
-        None => Ok(disks),
+/// The devices, for writing to those of this group; and it.
+fn for_changing(called: &str, devices: &[PathBuf]) -> Result<(Disks, Group), Failure> {
+    let disks = opened_for(devices, &[Written { volume: format!("{called}/"), run: false }])?;
+    let group = disks.group(called)?.clone();
+    match disks.unchangeable(&group) {
+        Some(why) => Err(Failure::failed(format!("volume group {called} can't be changed: {why}"))),
+        None => Ok((disks, group)),
     }
-}
-
-/// The group of this name, to be changed.
-fn group_of(disks: &Disks, name: &str) -> Result<Group, Failure> {
-    let mut fitting = disks.groups.iter().filter(|group| group.group.name == name);
-    let (found, other) = (fitting.next(), fitting.next());
-    if other.is_some() {
-        let text = "lie on the devices: name only those of one of them with -d";
-        return Err(Failure::usage(format!("two volume groups {name} {text}")));
-    }
-    found.cloned().ok_or_else(|| {
-        Failure::usage(format!(
-            "there is no volume group {name} on the devices; `spindle lvm vgs` lists them"
-        ))
-    })
 }
 
 fn lvcreate(args: &LvcreateArgs, devices: &[PathBuf]) -> Result<(), Failure> {
-    let disks = for_changing(&args.group, devices)?;
-    let mut group = group_of(&disks, &args.group)?;
+    let (disks, mut group) = for_changing(&args.group, devices)?;
     let wanted = Wanted {
         name: args.name.clone(),
         size: args.size,
@@ -486,7 +471,9 @@ fn lvcreate(args: &LvcreateArgs, devices: &[PathBuf]) -> Result<(), Failure> {
     let made = disks.wait(async move { group.create_volume(&wanted, &origin, &mut prng).await });
     let stopped = disks.stop();
     made.map_err(Failure::failed)?;
-    Ok(stopped?)
+    stopped?;
+    say(&format!("logical volume {}/{} made", args.group, args.name));
+    Ok(())
 }
 
 fn lvremove(args: &LvremoveArgs, devices: &[PathBuf]) -> Result<(), Failure> {
@@ -499,11 +486,12 @@ fn lvremove(args: &LvremoveArgs, devices: &[PathBuf]) -> Result<(), Failure> {
             args.volume
         )));
     }
-    let disks = for_changing(group, devices)?;
-    let mut group = group_of(&disks, group)?;
-    let (volume, origin) = (volume.to_owned(), origin());
-    let removed = disks.wait(async move { group.remove_volume(&volume, &origin).await });
+    let (disks, mut group) = for_changing(group, devices)?;
+    let (name, origin) = (volume.to_owned(), origin());
+    let removed = disks.wait(async move { group.remove_volume(&name, &origin).await });
     let stopped = disks.stop();
     removed.map_err(Failure::failed)?;
-    Ok(stopped?)
+    stopped?;
+    say(&format!("logical volume {} removed", args.volume));
+    Ok(())
 }

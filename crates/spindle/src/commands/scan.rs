@@ -18,7 +18,8 @@
 //!
 //! * [`seen`]: what was found. [`json`]: the same as JSON.
 //!
-//! Exit status: 1 where something may not be read, or all that is there can't be looked at; 0 also where nothing is found.
+//! Exit status: 1 where something may not be read, so that what is shown is not all; else 0, also where something is shown that can't be
+//! opened, or nothing is found: that is the answer.
 
 mod json;
 mod seen;
@@ -67,7 +68,12 @@ impl ScanArgs {
 /// # Errors
 /// With the line to print.
 pub fn run(args: &ScanArgs, devices: &[PathBuf]) -> Result<(), Failure> {
-    let named = [devices, &args.paths[..]].concat();
+    let mut named: Vec<PathBuf> = Vec::new();
+    for path in devices.iter().chain(&args.paths) {
+        if !named.contains(path) {
+            named.push(path.clone());
+        }
+    }
     let disks = Disks::open_by_force(&events(), &named, args.force)?;
     let pools = Pools::over(disks, OpenOptions::default());
     pools.tell_of_members();
@@ -178,10 +184,17 @@ impl Scan {
         out.line(depth, &format!("next: {} {command}", self.command));
     }
 
-    fn next_of_served(&self, out: &mut Lines, depth: usize, place: &Place) {
-        if out.serves {
-            self.next(out, depth, &serve(place));
+    /// Of a file system that lies on so many devices, where it is more than one.
+    fn next_of_served(&self, out: &mut Lines, depth: usize, place: &Place, devices: Option<u64>) {
+        if !out.serves {
+            return;
         }
+        let together = self.together(place);
+        let note = match devices.filter(|devices| *devices > together.len() as u64) {
+            Some(devices) => format!("     # {} of its {devices} devices", together.len()),
+            None => String::new(),
+        };
+        self.next(out, depth, &format!("{}{note}", serve(&together)));
     }
 
     /// Of a set that is served.
@@ -406,10 +419,10 @@ impl Scan {
             Holds::Content(content)
                 if content.kind.is_file_system() || content.kind.is_encrypted() =>
             {
-                self.next_of_served(out, depth, place);
+                self.next_of_served(out, depth, place, content.devices);
             }
             Holds::Unknown if !Path::new(&place.name).exists() => {
-                self.next_of_served(out, depth, place);
+                self.next_of_served(out, depth, place, None);
             }
             Holds::Signature(_, Some(by)) => {
                 let command = unwrap(&place.name, *by);

@@ -84,9 +84,9 @@ pub struct ServeCommand {
     #[arg(required_unless_present_any = ["config", "volume"], conflicts_with_all = ["config", "volume"])]
     file: Option<PathBuf>,
     /// Serve what lies on the devices (-d): a RAID set's name, GROUP/VOLUME, SET:N or DEVICE:N for a partition, or a
-    /// ZFS volume, POOL/VOLUME or POOL/VOLUME@SNAPSHOT
+    /// ZFS volume, POOL/VOLUME or POOL/VOLUME@SNAPSHOT. May be given several times
     #[arg(long, value_name = "VOLUME", conflicts_with = "config")]
-    volume: Option<String>,
+    volume: Vec<String>,
     /// Serve what this file says
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -172,14 +172,19 @@ enum Clients {
 /// With the line to print.
 pub fn run(command: ServeCommand, devices: &[PathBuf]) -> Result<(), Failure> {
     let (view, pools) = (command.view.clone(), command.pools);
-    let by_force = match &command.volume {
-        Some(volume) => {
-            let (spindle, volume) = (typed::spindle(devices), typed::quoted(volume));
-            format!("{spindle} serve --volume {volume} --readonly --force")
+    let by_force = match &command.volume[..] {
+        [] => "readonly = true and force = true for it in the configuration".to_owned(),
+        volumes => {
+            let volumes =
+                volumes.iter().map(|volume| format!(" --volume {}", typed::quoted(volume)));
+            let (spindle, volumes) = (typed::spindle(devices), volumes.collect::<String>());
+            format!("{spindle} serve{volumes} --readonly --force")
         }
-        None => "readonly = true and force = true for it in the configuration".to_owned(),
     };
-    let is_one_shot = command.config.is_none();
+    if command.volume.len() > 1 && command.name.is_some() {
+        return Err(Failure::usage("--name: several volumes are served, each by its own"));
+    }
+    let is_one_shot = command.config.is_none() && command.volume.len() <= 1;
     let configuration = match command {
         ServeCommand { config: Some(path), .. } => {
             let read = read(&path)?;
@@ -196,26 +201,31 @@ pub fn run(command: ServeCommand, devices: &[PathBuf]) -> Result<(), Failure> {
             name,
             memory,
             ..
-        } => Configuration {
-            listen: (!nbd.is_empty()).then_some(nbd),
-            tls: None,
-            memory,
-            devices: devices.to_vec(),
-            executors: 0,
-            pools: Vec::new(),
-            altroot: None,
-            mount: Vec::new(),
-            export: vec![ExportSettings {
-                name: name.or_else(|| volume.clone()).unwrap_or_default(),
-                path: file,
+        } => {
+            let export = |path: Option<PathBuf>, volume: Option<String>| ExportSettings {
+                name: name.clone().or_else(|| volume.clone()).unwrap_or_default(),
+                path,
                 volume,
                 readonly,
                 run,
                 force,
                 skip_damaged,
                 description: String::new(),
-            }],
-        },
+            };
+            let file = file.map(|file| export(Some(file), None)).into_iter();
+            let volumes = volume.into_iter().map(|volume| export(None, Some(volume)));
+            Configuration {
+                listen: (!nbd.is_empty()).then_some(nbd),
+                tls: None,
+                memory,
+                devices: devices.to_vec(),
+                executors: 0,
+                pools: Vec::new(),
+                altroot: None,
+                mount: Vec::new(),
+                export: file.chain(volumes).collect(),
+            }
+        }
     };
     let listen = configuration.listen.unwrap_or_else(|| vec![LISTEN_DEFAULT.into()]);
     let addresses: Result<Vec<Address>, _> = listen.iter().map(|text| text.parse()).collect();

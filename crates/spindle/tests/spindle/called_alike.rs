@@ -150,10 +150,20 @@ fn a_volume_of_one_of_two_groups_is_named_by_the_groups_uuid() {
     let uuids = [uuid(0), uuid(1)];
     let shown = pools::done(at, &["scan"]);
     let refusal = "vg/lv: 2 volume groups on the devices are called vg: name one by its UUID (";
+    for change in
+        [&["lvm", "lvcreate", "vg", "-n", "x", "-L", "4m"][..], &["lvm", "lvremove", "vg/lv", "-y"]]
+    {
+        pools::refused(
+            at,
+            change,
+            "vg: 2 volume groups on the devices are called vg: name one by ",
+        );
+        pools::refused(at, change, &format!("{} on ", uuids[0]));
+    }
     pools::refused(at, &["lvm", "dump", "vg/lv", "f"], refusal);
     pools::refused(at, &["serve", "--volume", "vg/lv", "--nbd", "unix:s"], refusal);
     let mut found = Vec::new();
-    for uuid in uuids {
+    for uuid in &uuids {
         assert!(shown.contains(&format!("{uuid}/lv  4 MiB")), "{shown}");
         let to = format!("of-{uuid}");
         pools::done(at, &["lvm", "dump", &format!("{uuid}/lv"), &to]);
@@ -161,4 +171,17 @@ fn a_volume_of_one_of_two_groups_is_named_by_the_groups_uuid() {
     }
     found.sort();
     assert!(found == [content(1), content(2)]);
+    let create = ["lvm", "lvcreate", &uuids[1], "-n", "more", "-L", "4m"];
+    let (_, said) = pools::printed_and_said(at, &create);
+    assert_eq!(said, format!("logical volume {}/more made\n", uuids[1]));
+    let groups = json(at, &["scan", "-j"]);
+    let groups = groups["groups"].as_array().expect("groups");
+    let volumes = groups.iter().map(|group| {
+        let volumes = group["logical"].as_array().map_or(0, Vec::len);
+        (group["uuid"].as_str().expect("text") == uuids[1], volumes)
+    });
+    assert!(volumes.clone().all(|(is_it, count)| count == if is_it { 2 } else { 1 }));
+    let (_, said) =
+        pools::printed_and_said(at, &["lvm", "lvremove", &format!("{}/lv", uuids[1]), "-y"]);
+    assert_eq!(said, format!("logical volume {}/lv removed\n", uuids[1]));
 }

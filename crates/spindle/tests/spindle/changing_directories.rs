@@ -85,6 +85,15 @@ fn what_stays_in_a_directory_that_changes_is_listed_once() {
     let names = listed(&snapshots, |_, path| fs::remove_dir(path).expect("it goes"));
     are_listed_once(&names, (0..150).map(name));
     assert_eq!(listed(&snapshots, |_, _| ()).len(), 0);
+    // What a command has done is there when it has ended.
+    for n in 0..20 {
+        let (snapshot, name) = (format!("tank@by-{n}"), snapshots.join(format!("by-{n}")));
+        assert!(!name.exists());
+        done(&at, &["zfs", "snapshot", &snapshot]);
+        assert!(name.exists() && listed(&snapshots, |_, _| ()).len() == 1, "{n}");
+        done(&at, &["zfs", "destroy", &snapshot]);
+        assert!(!name.exists() && listed(&snapshots, |_, _| ()).is_empty(), "{n}");
+    }
     holder.stop();
     judge(&at, "tank");
 }

@@ -43,6 +43,7 @@ mod past_damage;
 mod pitfalls;
 mod pool_damage;
 mod pool_devices;
+mod pool_lost;
 #[path = "support/pools.rs"]
 mod pools;
 mod same_storage;
@@ -55,6 +56,7 @@ mod served_sets;
 mod serving;
 mod spelled_names;
 mod suspended_pools;
+mod typed_next;
 mod volumes;
 mod zfs_accounting;
 mod zfs_datasets;

@@ -4,6 +4,7 @@
 //! that does not name what helps, one half that wins silently, a set that stops all others from being assembled, a
 //! state that is told as it was before, advice to force what a server has open.
 
+use crate::serving::Serving;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -115,6 +116,14 @@ fn members_that_are_behind_are_taken_back_by_force_and_the_content_is_there() {
     let detail = run(&on, &["detail", "--force", "data"]);
     assert_eq!(field(&String::from_utf8_lossy(&detail.stdout), "Active Devices"), "2");
 
+    // Of what is in use nothing is forced, and nothing is told to be.
+    let socket = format!("unix:{}", folder.join("s").display());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_spindle"));
+    command.args(["serve", &names[0], "--nbd", &socket]).env("SPINDLE_RUN_DIR", NO_FOLDER);
+    let serving = Serving::start(command.stderr(Stdio::null()));
+    let barred = run(&on, &["assemble", "--force", "data"]);
+    assert!(barred.status.code() == Some(1) && forced(&said(&barred)) == 0, "{}", said(&barred));
+    serving.stop();
     let started = run(&on, &["assemble", "--force", "data"]);
     assert!(started.status.success() && forced(&said(&started)) == 1, "{}", said(&started));
     let told = String::from_utf8_lossy(&started.stdout).into_owned();

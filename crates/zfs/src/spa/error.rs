@@ -16,6 +16,18 @@ fn can(opens: &[u64]) -> String {
     }
 }
 
+/// What there is to be taken back to, before what is lost.
+fn back_to(far: bool) -> String {
+    match far {
+        true => "no state from before that is whole: --accept-loss takes the newest that opens"
+            .to_owned(),
+        false => format!(
+            "no state of its last {} groups is from before that: -FX goes further back, --accept-loss takes it as it is",
+            GROUPS_KEPT + 1
+        ),
+    }
+}
+
 /// Why a pool can't be opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the fields are what the texts name")]
@@ -49,6 +61,16 @@ pub enum OpenError {
     Features { pool: String, features: Vec<String> },
     #[error("pool {pool}: {what}: attach them, or name where they lie with one more -d")]
     Missing { pool: String, what: String },
+    #[error(
+        "pool {pool}: not all that was written in {groups} can be read, and {}",
+        back_to(*.far)
+    )]
+    Lost {
+        pool: String,
+        groups: String,
+        /// Whether older states than the newest few were tried.
+        far: bool,
+    },
     #[error("pool {pool}: {error}")]
     Tree { pool: String, error: TreeError },
     #[error("pool {pool}: {error}")]

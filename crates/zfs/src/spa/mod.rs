@@ -19,6 +19,7 @@
 //!   obsolete         what of removed vdevs nobody names any more, written down
 //!   cloned           blocks that OpenZFS cloned: which pointers to them die, written down
 //!   dtls             which groups each leaf misses, written down; `behind`: those of which only its labels tell
+//!   lost             what nobody stands in for of that
 //!   commit           a transaction group: passes, space maps (`slab_maps`, `maps`), labels (`config`), uberblock
 //!
 //!   find (found)     labels → which pools, their trees, the best uberblock; `lacking`: who is missing where one can't be opened
@@ -55,6 +56,7 @@ mod keys;
 mod lacking;
 pub mod live;
 mod logs;
+mod lost;
 mod map_logs;
 pub mod maps;
 pub mod mmp;
@@ -74,6 +76,7 @@ pub use beat::Room;
 pub use error::{GROUPS_KEPT, LoadKeyError, OpenError};
 pub use found::{Found, FoundPool, Member, PoolState, find, member_on};
 pub use lacking::lacking_of;
+pub use lost::{Lost, Missed};
 pub use open::{OpenOptions, Spa, packed_list};
 pub(crate) use open::{checkpoint_of, mapping};
 pub use zfs_store::label::apart::{ApartError, clear as clear_labels};

@@ -7,6 +7,9 @@
 //! A state is whole when the pool opens there, its space maps can be had, and nothing that leads on is damaged of what was written from
 //! two groups before it on. What is damaged of older blocks is so in all states, and no reason to give up newer ones.
 //!
+//! A state of whose groups some are [newly lost](super::lost) isn't whole either, unless that is accepted: those before the first of them
+//! have none of it.
+//!
 //! Nothing is written here. Who goes on from such a state writes groups after the newest that was ever on a label
 //! ([`LiveOptions::taken_back`](super::live::LiveOptions)): so no uberblock that was given up is the best again.
 //!
@@ -17,11 +20,21 @@ use super::found::FoundPool;
 use super::map_logs;
 use super::open::{OpenOptions, Spa};
 use crate::error::ZfsError;
+use crate::show;
 use async_recursion::async_recursion as boxed;
 use rt::Rt;
 use std::rc::Rc;
 
-/// Opens the newest state that is whole; of `far`, however old it is.
+/// How a pool is taken back.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Back {
+    /// To any state, however old it is.
+    pub far: bool,
+    /// Though groups of it are lost.
+    pub accepts_loss: bool,
+}
+
+/// Opens the newest state that is whole.
 ///
 /// # Errors
 /// There is none, a device is missing, or the pool is of a kind that is not read: what was wrong with the newest.
@@ -30,8 +43,9 @@ pub async fn newest_whole(
     rt: &Rt,
     found: &FoundPool,
     options: OpenOptions,
-    far: bool,
+    how: Back,
 ) -> Result<Rc<Spa>, OpenError> {
+    let Back { far, accepts_loss } = how;
     let mut txgs: Vec<u64> = found.uberblocks().iter().map(|uberblock| uberblock.txg).collect();
     txgs.dedup();
     let newest = txgs.first().copied().unwrap_or(0);
@@ -39,10 +53,17 @@ pub async fn newest_whole(
     for txg in txgs.into_iter().filter(|txg| far || newest - txg <= GROUPS_KEPT) {
         let options = OpenOptions { txg: Some(txg), ..options };
         let error = match Spa::open_as(rt, found, options).await {
-            Ok(spa) => match check(&spa).await {
-                Ok(()) => return Ok(Rc::new(spa)),
-                Err(error) => OpenError::Zfs { pool: found.name.clone(), error },
-            },
+            Ok(spa) => {
+                let pool = found.name.clone();
+                let lost = spa.newly_lost(found);
+                match lost.is_empty() || accepts_loss {
+                    false => OpenError::Lost { pool, groups: show::groups(&lost), far },
+                    true => match check(&spa).await {
+                        Ok(()) => return Ok(Rc::new(spa)),
+                        Err(error) => OpenError::Zfs { pool, error },
+                    },
+                }
+            }
             Err(error @ OpenError::Zfs { .. }) => error,
             // Older states lack it too.
             Err(error) => return Err(error),

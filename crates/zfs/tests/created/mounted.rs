@@ -14,6 +14,8 @@ use rt::inodes::{
 use rt::{Buf, MemoryTree, SgList};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::future::ready;
+use std::pin::Pin;
 use std::rc::Rc;
 use stdx::{ByteCount, Offset, Prng};
 use zfs::dsl::make::Fresh;
@@ -634,6 +636,10 @@ struct Told(RefCell<Vec<ChangeNotice>>);
 impl Watcher for Told {
     fn changed(&self, notice: ChangeNotice) {
         self.0.borrow_mut().push(notice);
+    }
+
+    fn passed_on(self: Rc<Self>) -> Pin<Box<dyn Future<Output = ()>>> {
+        Box::pin(ready(()))
     }
 }
 

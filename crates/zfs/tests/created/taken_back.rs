@@ -11,7 +11,8 @@ use stdx::{Offset, Prng};
 use zfs::dsl::make::Fresh;
 use zfs::spa::config::LabelState;
 use zfs::spa::live::{Live, LiveError, LiveOptions};
-use zfs::spa::{OpenError, OpenOptions, Spa, find, multihost, rewind};
+use zfs::spa::rewind::{self, Back};
+use zfs::spa::{OpenError, OpenOptions, Spa, find, multihost};
 use zfs_format::label::DATA_START;
 use zfs_format::vdev::VdevKind;
 
@@ -66,7 +67,7 @@ fn a_pool_whose_newest_group_is_damaged_is_taken_back_where_that_is_asked_for() 
     let run = async move {
         let found = find(&all).await;
         let pool = &found.pools[0];
-        let spa = rewind::newest_whole(&rt, pool, OpenOptions::default(), false).await;
+        let spa = rewind::newest_whole(&rt, pool, OpenOptions::default(), Back::default()).await;
         let spa = spa.expect("one is whole");
         assert_eq!(spa.uberblock().txg, newest - 1);
         let options = LiveOptions { taken_back: true, ..LiveOptions::default() };
@@ -112,9 +113,10 @@ fn a_pool_is_taken_far_back_only_where_that_is_asked_for() {
     let run = async move {
         let found = find(&all).await;
         let (pool, options) = (&found.pools[0], OpenOptions::default());
-        let near = rewind::newest_whole(&rt, pool, options, false).await.err();
+        let near = rewind::newest_whole(&rt, pool, options, Back::default()).await.err();
         assert!(matches!(near, Some(OpenError::Zfs { .. })), "{near:?}");
-        let far = rewind::newest_whole(&rt, pool, options, true).await;
+        let far = Back { far: true, ..Back::default() };
+        let far = rewind::newest_whole(&rt, pool, options, far).await;
         // How far depends on what was overwritten since; it is older than what is near.
         let newest = pool.uberblock.as_ref().map_or(0, |uberblock| uberblock.txg);
         if let Ok(spa) = far {

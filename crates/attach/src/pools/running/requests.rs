@@ -30,6 +30,9 @@ use stdx::Instant;
 
 /// How long a commit is waited for that somebody reads after.
 const COMMIT_MAX: Duration = Duration::from_secs(5);
+/// How long the kernel is waited for that is to forget what a command changed: a program whose request waits may keep it from that, the
+/// one that gave the command among them.
+const SHOWN_MAX: Duration = Duration::from_secs(1);
 
 /// A pool that is held, as requests see it.
 pub struct Served {
@@ -242,10 +245,18 @@ impl Served {
                 let done = done.await.map_err(|_| ends())?;
                 // It may have given the pool another GUID, and datasets other names.
                 self.listen();
-                for mounted in self.pool.mounted() {
+                let mounts = self.pool.mounted();
+                for mounted in &mounts {
                     // What can't be had is told to who looks at it.
                     let _ = mounted.follow().await;
                 }
+                // Mounts show it when the command has ended.
+                let shown = async {
+                    for mounted in &mounts {
+                        mounted.passed_on().await;
+                    }
+                };
+                select(pin!(shown), pin!(self.rt.sleep(SHOWN_MAX))).await;
                 serde_json::to_value(done).map_err(Error::NoRequest)
             }
         }

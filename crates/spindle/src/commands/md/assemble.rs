@@ -93,7 +93,8 @@ pub fn run(args: AssembleArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     for choice in choices {
         let choice = choice.map_err(Failure::from);
         let assembled = choice.and_then(|choice| {
-            let name = args.array.clone().unwrap_or_else(|| name::shown(&choice));
+            let own = || runtime.called(choice.set, &name::shown(&choice));
+            let name = args.array.clone().unwrap_or_else(own);
             assemble(&runtime, choice, &args, paths).map_err(|failure| {
                 failure.or_by_force(|| by_force(paths, "assemble", &name, " --readonly"))
             })
@@ -127,6 +128,7 @@ fn assemble(
         format!("{spindle} md serve {name}{flags}")
     };
     let name = name::shown(&choice);
+    let called = runtime.called(choice.set, &name);
     let mut value = json!({
         "device": name::device_name(&choice.facts), "uuid": choice.set.to_string(),
         "raid_devices": choice.slots.len(), "readonly": args.readonly,
@@ -136,7 +138,7 @@ fn assemble(
         let standing = Standing::of(array.choice());
         value["active_devices"] = json!(standing.whole);
         let force = if args.opening.force { " --force" } else { "" };
-        let next = next(&name, &format!(" --readonly{force}"));
+        let next = next(&called, &format!(" --readonly{force}"));
         value["next"] = json!(next);
         return Ok((standing.told(&name, "can be read", &next), value));
     }
@@ -175,7 +177,7 @@ fn assemble(
     value["active_devices"] = json!(standing.whole);
     value["done"] = json!(told(&done));
     let run = if standing.whole < standing.slots { " --run" } else { "" };
-    let next = next(&name, run);
+    let next = next(&called, run);
     value["next"] = json!(next);
     Ok((standing.told(&name, "was assembled", &next), value))
 }

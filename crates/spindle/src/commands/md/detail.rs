@@ -54,7 +54,7 @@ pub fn run(args: DetailArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     // Of one that is served its server knows who takes part.
     if picture.is_none() {
         if args.force {
-            take_back(runtime.events(), &mut choice, false);
+            take_back(runtime.events(), &mut choice);
         }
         tell_left_out(runtime.events(), &choice);
     }

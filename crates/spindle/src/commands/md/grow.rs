@@ -78,7 +78,7 @@ pub fn run(args: &GrowArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     }
     let takes_back = args.force && args.resume;
     if takes_back {
-        missing::take_back(runtime.events(), &mut found, true);
+        found.accept_stale();
     }
     missing::tell_left_out(runtime.events(), &found);
     let set = found.set;
@@ -91,6 +91,7 @@ pub fn run(args: &GrowArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     let devices: Result<Vec<DeviceRef>, attach::Error> =
         there.map(|found| live::for_writing(&runtime, Path::new(&found.name()))).collect();
     let devices = devices?;
+    missing::tell_taken_back(runtime.events(), &found, true);
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     let (rt, unix_s) = (runtime.rt(), since.map_or(0, |since| since.as_secs()));
     let growing = async move {

@@ -101,7 +101,8 @@ impl Scan {
                 holds.insert("bytes".to_owned(), json!(content.size.map(|size| size.bytes())));
                 holds.insert("clean".to_owned(), json!(!content.unclean));
                 let has_more = content.kind.is_file_system() || content.kind.is_encrypted();
-                next = has_more.then(|| format!("{} {}", self.command, serve(place)));
+                next =
+                    has_more.then(|| format!("{} {}", self.command, serve(&self.together(place))));
             }
             Holds::Signature(what, by) => {
                 is("other", Some(("what", (*what).into())));

@@ -3,7 +3,7 @@
 use crate::commands::zpool::{Standing, standing};
 use crate::printable;
 use attach::pools::Pools;
-use attach::survey::{GroupSeen, Place, Survey};
+use attach::survey::{GroupSeen, Holds, Place, Survey};
 use attach::typed::{self, quoted};
 use host::probe::Unwrap;
 use std::fmt::Write;
@@ -48,6 +48,27 @@ impl Scan {
     }
 }
 
+impl Scan {
+    /// The places that one file system lies on, of which this is one: several where it is one over several devices.
+    pub fn together<'a>(&'a self, place: &'a Place) -> Vec<&'a Place> {
+        let of = |place: &Place| match &place.holds {
+            Holds::Content(content) if content.devices.is_some_and(|devices| devices > 1) => {
+                content.id.clone()
+            }
+            _ => None,
+        };
+        let Some(id) = of(place) else { return vec![place] };
+        let sets = self.survey.sets.iter().filter_map(|set| set.place.as_ref().ok());
+        let volumes = self.survey.groups.iter().flat_map(|group| group.logical.iter().flatten());
+        let whole = self.survey.devices.iter().chain(sets).chain(volumes);
+        let places = whole.flat_map(|place| std::iter::once(place).chain(&place.parts));
+        let mut together: Vec<&Place> =
+            places.filter(|place| of(place).as_ref() == Some(&id)).collect();
+        together.dedup_by_key(|place| &place.name);
+        together
+    }
+}
+
 /// How many devices a vdev has.
 pub fn leaves(node: &VdevHealth) -> usize {
     match node.vdev.is_leaf() && node.children.is_empty() {
@@ -73,9 +94,10 @@ pub fn single(group: &GroupSeen) -> Option<&str> {
 }
 
 /// The command that serves what lies there.
-pub fn serve(place: &Place) -> String {
-    let force = if place.by_force { " --force" } else { "" };
-    format!("serve --volume {} --readonly{force}", quoted(&place.name))
+pub fn serve(places: &[&Place]) -> String {
+    let volumes = places.iter().map(|place| format!(" --volume {}", quoted(&place.name)));
+    let force = if places.iter().any(|place| place.by_force) { " --force" } else { "" };
+    format!("serve{} --readonly{force}", volumes.collect::<String>())
 }
 
 /// A file system in words: `ext4 "home", 1 GiB of 2 GiB, not unmounted cleanly`.

@@ -9,71 +9,38 @@ use super::tree::{self, Devices, Naming};
 use crate::commands::clock;
 use crate::printable;
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use stdx::RangeSet;
 use zfs::health::{Health, VdevHealth, lost_groups};
 use zfs::show;
-use zfs::spa::{FoundPool, Spa};
-use zfs_format::vdev::VdevKind;
+use zfs::spa::{FoundPool, Lost, Missed, Spa};
 
-/// Stretches of groups that are named in a line; more are counted.
-const NAMED_MAX: usize = 3;
 /// Devices that are named in a line; more are counted.
 const DEVICES_MAX: usize = 8;
 
 /// What leaves lack. Of a pool that doesn't open that isn't known.
 #[derive(Default)]
 pub struct Lacking {
-    /// Transaction groups whose blocks leaves lack, by the leaves' GUIDs. Those that lack nothing are not in it.
-    groups: BTreeMap<u64, RangeSet>,
-    /// The leaves that are there; of an open pool there are some.
-    there: BTreeSet<u64>,
+    missed: Missed,
     /// The last group before each of these, the first ones that leaves lack, and when it was written.
     before: BTreeMap<u64, (u64, u64)>,
     /// The group that is shown, and when it was written.
     shown: (u64, u64),
 }
 
-/// A top-level vdev that can't give all that was written in some groups.
-pub struct Lost<'a> {
-    top: &'a VdevHealth,
-    groups: RangeSet,
-    /// Leaves that are there, and lack some of them.
-    behind: Vec<&'a VdevHealth>,
-    /// Leaves that are not there.
-    missing: Vec<&'a VdevHealth>,
-}
-
-impl Lost<'_> {
-    /// The first group that is lost.
-    fn first(&self) -> Option<u64> {
-        self.groups.iter().next().map(|stretch| stretch.start)
-    }
-}
-
 impl Lacking {
     /// Of a pool that is open.
     pub fn of(spa: &Spa, found: &FoundPool) -> Lacking {
-        let vdevs = spa.vdevs();
-        let leaves = vdevs.leaves().into_iter();
-        let lacking = leaves.filter_map(|leaf| Some((leaf.guid, spa.tree().dtl(leaf.guid)?)));
-        let groups: BTreeMap<u64, RangeSet> =
-            lacking.filter(|(_, groups)| !groups.is_empty()).collect();
-        let starts = groups.values().flat_map(RangeSet::iter).map(|stretch| stretch.start);
-        let before = starts.filter_map(|first| Some((first, found.last_before(first)?)));
-        let uberblock = spa.uberblock();
-        Lacking {
-            before: before.collect(),
-            groups,
-            there: found.members.keys().copied().collect(),
-            shown: (uberblock.txg, uberblock.timestamp),
-        }
+        let missed = Missed::of(spa, found);
+        let before = missed.starts().filter_map(|first| Some((first, found.last_before(first)?)));
+        let (before, uberblock) = (before.collect(), spa.uberblock());
+        Lacking { missed, before, shown: (uberblock.txg, uberblock.timestamp) }
     }
 
     /// The groups that a leaf lacks which is online; nothing of others: that those lack something goes without saying.
     fn of_leaf(&self, node: &VdevHealth) -> Option<&RangeSet> {
         let is_online = node.children.is_empty() && node.health == Health::Online;
-        self.groups.get(&node.vdev.guid).filter(|_| is_online)
+        self.missed.lacks(node.vdev.guid).filter(|_| is_online)
     }
 
     /// Whether a leaf at or below a vdev is online and lacks something.
@@ -83,7 +50,7 @@ impl Lacking {
 
     /// What is said of a leaf in its line; nothing where it lacks nothing.
     pub fn note(&self, node: &VdevHealth) -> Option<String> {
-        Some(format!("lacks data of {}", named(self.of_leaf(node)?)))
+        Some(format!("lacks data of {}", show::groups(self.of_leaf(node)?)))
     }
 
     /// The leaves at or below a vdev that are online and lack something, each with that as JSON.
@@ -99,44 +66,9 @@ impl Lacking {
         self.of_leaf(node).map(groups_json)
     }
 
-    /// Whether a leaf can be read: one that was taken offline, or failed, is, where nobody else has a block. The spare space of a dRAID
-    /// has no device of its own.
-    fn is_there(&self, leaf: &VdevHealth) -> bool {
-        self.there.contains(&leaf.vdev.guid) || leaf.vdev.kind == VdevKind::DraidSpare
-    }
-
-    /// The groups whose blocks a leaf can't give.
-    fn missed(&self, leaf: &VdevHealth) -> RangeSet {
-        match self.is_there(leaf) {
-            true => self.groups.get(&leaf.vdev.guid).cloned().unwrap_or_default(),
-            false => std::iter::once(0..u64::MAX).collect(),
-        }
-    }
-
-    /// The top-level vdevs that are in use and yet can't give all that was written in some groups. A vdev for logs alone has no files.
+    /// The top-level vdevs that are in use and yet can't give all that was written in some groups.
     pub fn lost<'a>(&self, root: &'a VdevHealth) -> Vec<Lost<'a>> {
-        let is_known = !self.there.is_empty();
-        let in_use = root
-            .children
-            .iter()
-            .filter(|top| is_known && !top.vdev.is_for_logs() && top.health <= Health::Degraded);
-        let lost = in_use.filter_map(|top| {
-            let groups = lost_groups(top, &|leaf| self.missed(leaf));
-            if groups.is_empty() {
-                return None;
-            }
-            let lacks = |leaf: &VdevHealth| {
-                self.is_there(leaf) && self.missed(leaf).iter().any(|one| groups.touches(&one))
-            };
-            let (mut behind, mut missing) = (Vec::new(), Vec::new());
-            leaves(top, &mut |leaf| match self.is_there(leaf) {
-                true if lacks(leaf) => behind.push(leaf),
-                true => {}
-                false => missing.push(leaf),
-            });
-            Some(Lost { top, groups, behind, missing })
-        });
-        lost.collect()
+        self.missed.lost(root)
     }
 
     /// What is lost, a sentence for each top-level vdev; and with which group what was there before may be read.
@@ -173,7 +105,7 @@ impl Lacking {
         format!(
             "{}: not all that was written in {}{since} can be read: {behind} {} it{missing}",
             name(lost.top, devices),
-            named(&lost.groups),
+            show::groups(&lost.groups),
             if lost.behind.len() == 1 { "lacks" } else { "lack" },
         )
     }
@@ -198,8 +130,8 @@ impl Lacking {
     /// those know that are here: they may be newer.
     pub fn perhaps_older(&self, root: &VdevHealth, devices: &Devices) -> Option<String> {
         let mut missing = Vec::new();
-        leaves(root, &mut |leaf| {
-            if !self.is_there(leaf) && !self.groups.contains_key(&leaf.vdev.guid) {
+        root.each_leaf(&mut |leaf| {
+            if !self.missed.is_there(leaf) && self.missed.lacks(leaf.vdev.guid).is_none() {
                 missing.push(leaf);
             }
         });
@@ -210,7 +142,7 @@ impl Lacking {
             false => std::iter::once(0..u64::MAX).collect(),
         };
         let needed = root.children.iter().filter(|top| !top.vdev.is_for_logs());
-        if self.there.is_empty()
+        if !self.missed.is_known()
             || missing.is_empty()
             || !needed.map(|top| lost_groups(top, &lacks)).all(|lost| lost.is_empty())
         {
@@ -224,24 +156,6 @@ impl Lacking {
             listed(&missing, devices),
         ))
     }
-}
-
-fn leaves<'a>(node: &'a VdevHealth, each: &mut impl FnMut(&'a VdevHealth)) {
-    match node.children.is_empty() && node.vdev.is_leaf() {
-        true => each(node),
-        false => node.children.iter().for_each(|child| leaves(child, each)),
-    }
-}
-
-/// `groups 5-9, 12-12`.
-fn named(groups: &RangeSet) -> String {
-    let named = groups.iter().take(NAMED_MAX);
-    let named: Vec<String> = named.map(|one| format!("{}-{}", one.start, one.end - 1)).collect();
-    let more = match groups.len().saturating_sub(NAMED_MAX) {
-        0 => String::new(),
-        more => format!(" and {more} stretches more"),
-    };
-    format!("groups {}{more}", named.join(", "))
 }
 
 fn groups_json(groups: &RangeSet) -> Value {

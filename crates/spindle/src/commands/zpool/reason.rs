@@ -340,8 +340,8 @@ impl Reason {
     pub fn import_action(self, health: Health) -> &'static str {
         match (health, self) {
             (_, Reason::Lost) => {
-                "The pool can be imported, but not all of it can be read.  Attach the missing\n\tdevice, or a newer copy of the \
-                 one that lags behind, and try again.\n"
+                "The pool can be read with 'zpool import -o readonly=on', but not all of it.  Attach\n\tthe missing device, or a newer \
+                 copy of the one that lags behind, and try again.\n"
             }
             (Health::Online, Reason::VersionOlder | Reason::FeaturesDisabled) => {
                 "The pool can be imported using its name or numeric identifier, though\n\tsome features will not be \

@@ -33,6 +33,10 @@ pub struct ImportArgs {
     /// Also a pool whose log device is missing: what only that has, the last synchronous writes, is given up
     #[arg(short = 'm')]
     pub without_log: bool,
+    /// Also a pool of which not all that was written can be read any more: it is taken as it is, and what was there before that, which
+    /// `spindle zfs -T` may still show, is overwritten by what is written from then on. With -F: back no further than without
+    #[arg(long)]
+    pub accept_loss: bool,
     /// What mountpoints are below until the export, with which this ends: `spindle zfs mount --altroot` has the pool below one for long
     #[arg(short = 'R', value_name = "DIR")]
     pub root: Option<PathBuf>,

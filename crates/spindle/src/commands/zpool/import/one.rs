@@ -5,7 +5,8 @@
 //! * `-o readonly=on`: it is opened, and it is said that it can be read, and with which words. Nothing is written.
 //! * else it is opened for writing and closed as exported: intent logs are replayed, a pool that a crash or another host left open is
 //!   this host's, properties are set, it is renamed, taken back (`-F`, `--rewind-to-checkpoint`), or brought back from where it was
-//!   destroyed (`-D`); what only a log device had that is missing is given up (`-m`). Every other command opens it then without more words.
+//!   destroyed (`-D`); what only a log device had that is missing is given up (`-m`), and so is what no device has that is there
+//!   (`--accept-loss`). Every other command opens it then without more words.
 //!
 //! A temporary name (`-t`) lasts until the export, and a pool is exported when this ends: it has its own in all labels, as there.
 //!
@@ -161,7 +162,8 @@ impl<'a> Import<'a> {
         check_not_in_use(pools, found, force).map_err(|error| in_use(found, error))?;
         if self.args.dry_run {
             let rewind = self.rewind.unwrap_or(Rewind::Near);
-            let spa = open_rewound(pools, found, rewind).map_err(|error| failed(name, &error))?;
+            let spa = open_rewound(pools, found, rewind, self.args.accept_loss);
+            let spa = spa.map_err(|error| failed(name, &error))?;
             return exclaim(found, &spa.uberblock(), true);
         }
         self.write(pools, found)
@@ -172,7 +174,7 @@ impl<'a> Import<'a> {
         let spa = match self.rewind {
             None => pools.try_open(found).map_err(cannot)?,
             Some(rewind) => {
-                let back = open_rewound(pools, found, rewind);
+                let back = open_rewound(pools, found, rewind, self.args.accept_loss);
                 let spa = back.map_err(|error| failed(&found.name, &error))?;
                 exclaim(found, &spa.uberblock(), true)?;
                 spa
@@ -219,6 +221,7 @@ impl<'a> Import<'a> {
             rewind: self.rewind,
             checkpoint: self.place.options.checkpoint,
             without_log: self.args.without_log,
+            accepts_loss: self.args.accept_loss,
             watched: true,
         };
         let opened = LivePool::open_by(self.place, &found.guid.to_string(), opening);
