@@ -25,6 +25,7 @@ pub fn facts(
     };
     Surroundings {
         cores,
+        disk_caches: disk_caches(machine, layout),
         partitions: partition(layout, disk).into_iter().collect(),
         stripe: stripe(layout),
         link: link(machine, layout, has_raid_controller),
@@ -41,6 +42,13 @@ pub fn facts(
         },
         ..Surroundings::default()
     }
+}
+
+/// What the buffers of the layout's disks hold, of what was read and of what was written; none of solid-state drives.
+fn disk_caches(machine: &SimulatedMachine, layout: &Layout) -> Option<ByteCount> {
+    let Ok(Profile::Disk(disk)) = sim::profile::load(&machine.disk) else { return None };
+    let mib = disk.read_cache_mb.value + disk.write_cache_mb.value;
+    Some(ByteCount((mib * ByteCount::mib(1).bytes() as f64) as u64) * layout.disks_in_all())
 }
 
 /// The partition of the layout, or the first of those that are all alike.
