@@ -26,8 +26,8 @@ impl Group<'_> {
         let matches = |position: &[usize], f: usize, level: usize| position[f] == level;
         let (mut have, mut all) = (BTreeSet::new(), BTreeSet::new());
         for (cell, position) in self.cells.iter().zip(&self.positions) {
-            let is_there = Estimate::of_cell(cell, metric).is_some();
-            let counts = is_there || cell.error.is_some();
+            let is_there = cell.is_sound() && Estimate::of_cell(cell, metric).is_some();
+            let counts = is_there || !cell.is_sound();
             let mut beside = at.iter().filter(|(f, _)| Some(*f) != self.rows);
             if !counts || !beside.all(|&(f, level)| matches(position, f, level)) {
                 continue;

@@ -244,7 +244,7 @@ pub fn run(mut args: FioArgs) -> Result<(), Failure> {
         true => Arc::new(below_root(&plan, &args.dir)?),
         false => plan,
     };
-    let session = Session::open_at(&args.common, root, there(&measured))?;
+    let session = Session::open_at(&args.common, root, directory_of(there(&measured)))?;
     session.makes(plan.files().into_iter().chain(plan.beside()));
     let rooms: Rc<dyn Rooms> = Rc::new(HostRooms { root: root.to_owned() });
     if args.parse_only {
@@ -345,6 +345,14 @@ fn conclude(
 /// The path, or the first directory above it that is there: the job makes its files only later.
 fn there(path: &Path) -> &Path {
     path.ancestors().find(|path| path.exists()).unwrap_or(path)
+}
+
+/// The directory of a file: what is measured is named alike, be the file there already or not. A device is itself.
+fn directory_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(directory) if path.is_file() => directory,
+        _ => path,
+    }
 }
 
 /// The plan with its relative paths below `dir`, for a tree over the root.
