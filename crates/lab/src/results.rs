@@ -138,7 +138,8 @@ pub struct Ranked {
     /// The highest.
     #[serde(default)]
     pub highest_cell: f64,
-    /// How it stands: `best`, `not told from the best`, `0.53 × the best`, `too uncertain to place`.
+    /// How it stands: `best`, `not told from the best`, `0.53 × the best`, `too uncertain to place`, `one repeat: no
+    /// interval`.
     pub standing: String,
 }
 

@@ -3,13 +3,16 @@
 //! A use of the verdict ([`crate::study::Use`]) is a set of cells. For each:
 //!
 //! 1. The cells are put into combinations: cells that differ in nothing but the ranked factor. Only
-//!    combinations that every ranked level has count, so that no level is judged by easier work.
+//!    combinations that every ranked level has count, so that no level is judged by easier work. Cells that failed don't count,
+//!    and are named.
 //! 2. In each repeat a level's score is the geometric mean of its cells: each combination weighs the
 //!    same, whether it makes 100 or 10 000 I/Os a second. Repeats are independent, so the scores of
-//!    the repeats give an interval, and Welch's test (on logarithms) compares levels.
+//!    the repeats give an interval, and Welch's test (on logarithms) compares levels. Of a sampled operation a standard error
+//!    is known besides: nothing is told that is within it.
 //! 3. The best level is named with those that can't be told from it, after Holm's correction; then
 //!    the next, and by how much. A level that each repeat puts behind the best, with too few repeats for the test, is
-//!    said to be that; one that can't be told from the best although a better one can is too uncertain to be placed.
+//!    said to be that; one that can't be told from the best although a better one can is too uncertain to be placed. One that
+//!    was run once beside others has no interval, and is told with its figure.
 //! 4. Where levels change places for one value of a parameter, or for two together, that is said (`turns`): an answer
 //!    that turns between two settings is an answer for neither. No mean stands alone that its cells don't bear: in how many of
 //!    them another level does better than the best stands with it.

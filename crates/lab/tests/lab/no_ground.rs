@@ -103,10 +103,11 @@ fn rebuilds(shorter: f64, error: f64) -> Scripted {
 fn what_is_within_the_errors_of_sampling_is_no_difference() {
     let study = STUDY.split("[[workload]]").next().unwrap_or_default().to_owned()
         + "[[workload]]\nname = 'rebuild'\nkind = 'rebuild'\n[verdict]\nby = 'layout'\n";
-    let told = |shorter, error| {
-        let settings = set(&["repeats=2"]);
+    let after = |repeats: &str, shorter, error| {
+        let settings = set(&[repeats]);
         ran(&study_with(&study, &settings), &rebuilds(shorter, error))
     };
+    let told = |shorter, error| after("repeats=2", shorter, error);
     // A standard error of 25 of 1000 s, of two repeats 1.8 %, and of a difference 2.5 %.
     let unsure = told(0.016, 25.0);
     assert!(unsure.verdict.contains("3 levels are not distinguishable"), "{}", unsure.verdict);
@@ -118,6 +119,10 @@ fn what_is_within_the_errors_of_sampling_is_no_difference() {
     assert!(sure.verdict.contains("raid10-8 does best: "), "{}", sure.verdict);
     let exact = told(0.016, 0.5);
     assert!(exact.verdict.contains("raid10-8 does best: "), "{}", exact.verdict);
+    let within = "and they differ by no more than their sampling alone may make";
+    let once = |shorter| after("repeats=1", shorter, 25.0).verdict;
+    assert!(once(0.016).contains(within), "{}", once(0.016));
+    assert!(!once(0.2).contains(within), "{}", once(0.2));
     // Between runs as well.
     let (other, same) = (told(0.0, 25.0), told(0.0, 0.5));
     let unsure = compare(&unsure, &other).expect("they share cells");

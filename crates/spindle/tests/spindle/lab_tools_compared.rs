@@ -118,6 +118,26 @@ fn the_place_is_told_alike_whether_the_file_was_there_or_not_and_from_wherever_i
     lab(&sub, &[&job[..], &["--out=../b"]].concat());
     let (text, _) = compared(dir.path());
     assert!(!text.contains("not said"), "{text}");
+    for out in ["a", "b"] {
+        let words = ["probe", "dd", "of=made", "bs=4k", "count=4", "--force", "--out", out];
+        lab(dir.path(), &words);
+    }
+    let (text, _) = compared(dir.path());
+    assert!(!text.contains("not said"), "{text}");
+}
+
+/// Such a job ends well, as fio has it, and its rate is that of what was not written.
+#[test]
+fn a_job_that_went_on_after_errors_is_said_to_have() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let full = ["--filename=/dev/full", "--rw=write", "--size=64k", "--continue_on_error=write"];
+    lab(dir.path(), &[&["fio", "--name=x"], &full[..], &["--out=a"]].concat());
+    let text = std::fs::read_to_string(dir.path().join("a/results.json")).expect("there");
+    let results: Value = serde_json::from_str(&text).expect("JSON");
+    let why = "job x went on after errors, as continue_on_error has it: 16 in all, the first of number 28";
+    assert_eq!(results["cells"][0]["error"], why);
+    let verdict = results["verdict"].as_str().expect("text");
+    assert_eq!(verdict, format!("x failed: {why}. There is no verdict on what it gave."));
 }
 
 #[test]

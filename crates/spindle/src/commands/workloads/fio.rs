@@ -4,7 +4,7 @@
 //! `--minimal`); all others describe jobs, and are [fio's](fio::CommandLine). [`arranged`] tells the two apart before the command
 //! line is read.
 
-use super::session::{self, Common, Session, ToolRun};
+use super::session::{self, Common, Session, ToolRun, directory_of, there};
 use crate::commands::clock::ctime;
 use crate::output::{Failure, print, say};
 use clap::{Args, ValueEnum};
@@ -340,19 +340,6 @@ fn conclude(
         table: args.output_format == [Format::Normal],
     };
     session.conclude(&tool, outcomes)
-}
-
-/// The path, or the first directory above it that is there: the job makes its files only later.
-fn there(path: &Path) -> &Path {
-    path.ancestors().find(|path| path.exists()).unwrap_or(path)
-}
-
-/// The directory of a file: what is measured is named alike, be the file there already or not. A device is itself.
-fn directory_of(path: &Path) -> &Path {
-    match path.parent() {
-        Some(directory) if path.is_file() => directory,
-        _ => path,
-    }
 }
 
 /// The plan with its relative paths below `dir`, for a tree over the root.
