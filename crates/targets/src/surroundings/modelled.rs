@@ -194,6 +194,18 @@ mod tests {
         assert_eq!(facts_of("", raid5, false).link, None);
     }
 
+    /// 12 MiB of each disk's buffer hold what was read, and 4 what was written.
+    #[test]
+    fn the_caches_are_those_of_the_layouts_disks() {
+        let caches = |text: &str| facts_of("", text, false).disk_caches;
+        assert_eq!(caches("level = 'raid5'\ndisks = 6"), Some(ByteCount::mib(96)));
+        let sets = "level = 'raid0'\nsets = 2\nof = { level = 'raid1', disks = 2 }";
+        assert_eq!(caches(sets), Some(ByteCount::mib(64)));
+        let ssd = toml::from_str("host = 'opteron-2008'\ndisk = '870-evo'\ndisks = 2");
+        let (ssd, one) = (ssd.expect("a machine"), layout("level = 'disk'"));
+        assert_eq!(disk_caches(&ssd, &one), None);
+    }
+
     #[test]
     fn flushes_are_what_the_study_says_of_them() {
         let honoured = |more: &str, raid| facts_of(more, "level = 'disk'", raid).flush.honoured;
