@@ -166,7 +166,15 @@ impl FioOutcome {
         }
         told.measured = self.measured();
         told.latency = seen_latency.then_some(latencies);
-        told.warnings = self.errors.iter().map(ToString::to_string).collect();
+        told.failed = self.errors.iter().map(ToString::to_string).collect();
+        let went_on = self.rows.iter().filter(|row| row.error == 0 && row.figures.errors > 0);
+        told.failed.extend(went_on.map(|row| {
+            let (job, figures) = (&row.job.name, &row.figures);
+            format!(
+                "job {job} went on after errors, as continue_on_error has it: {} in all, the first of number {}",
+                figures.errors, figures.first_error
+            )
+        }));
         told
     }
 }

@@ -122,8 +122,8 @@ fn find_all(checks: &[Check], cells: &[Measured<'_>], confidence: f64) -> Findin
 fn figure<'a>(measured: &Measured<'a>, metric: &str) -> Result<&'a Metric, String> {
     let cell = measured.cell;
     match (cell.metrics.get(metric), &cell.error) {
-        (Some(figure), _) => Ok(figure),
-        (None, Some(error)) => Err(format!("not measured: {} failed: {error}", cell.id)),
+        (Some(figure), None) => Ok(figure),
+        (_, Some(error)) => Err(format!("not measured: {} failed: {error}", cell.id)),
         (None, None) => {
             let there: Vec<&str> = cell.metrics.keys().map(String::as_str).collect();
             Err(format!(

@@ -8,6 +8,7 @@
 //!
 //! A difference is no verdict by itself. There is none, and it is said why, where
 //!
+//! * the cell failed in either run, be it that there are figures: that is said before all else (`failed`);
 //! * both runs were at the limit of the same link or processor: that was measured, twice;
 //! * either was answered from a cache;
 //! * jobs of fio were asked for other work (`rw`, `bs`, ...): then there is none of what does not differ either;
@@ -25,14 +26,19 @@
 //! What a reader must know stands before the answer, and each cell's main metric before the others.
 
 mod apart;
+mod failed;
+mod notes;
 mod order;
 mod text;
 mod wrapped;
 
 use crate::metrics::{self, Better, UNSURE_RATIO, percent};
-use crate::results::{Cell, Metric, Partial, Results};
+use crate::phases;
+use crate::pitfalls::{BY_DISKS, HOST_IS_FULL};
+use crate::results::{Cell, Metric, Results};
 use crate::stats::{self, Interval};
 use crate::study::ToolKind;
+use crate::words::first_of;
 use apart::Apart;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -114,6 +120,9 @@ pub struct Comparison {
     /// Whether nothing is to be said of them, because they did not run alike.
     #[serde(skip)]
     unlike: bool,
+    /// Whether the cell failed in either run: its figures are shown, and nothing else is said of them.
+    #[serde(skip)]
+    failed: bool,
 }
 
 /// Two runs side by side.
@@ -162,7 +171,7 @@ pub fn compare(a: &Results, b: &Results) -> Result<RunComparison, CompareError> 
     }
     let confidence = a.confidence.max(b.confidence);
     let mut comparisons: Vec<Comparison> = Vec::new();
-    let mut notes: Vec<String> = Vec::new();
+    let mut notes = failed::notes(a, b);
     for cell in a.cells.iter().filter(measured) {
         let Some(other) = in_b.get(cell.id.as_str()) else { continue };
         let main = metrics::main_metric(cell).unwrap_or_default();
@@ -176,15 +185,20 @@ pub fn compare(a: &Results, b: &Results) -> Result<RunComparison, CompareError> 
         names.sort_by_key(|name| name.as_str() != main);
         for name in names {
             if let Some(theirs) = other.metrics.get(name) {
-                let mut one = hold(cell, name, &cell.metrics[name], theirs, confidence);
+                let mut one = hold((cell, other), name, theirs, confidence);
                 one.main = name.as_str() == main;
                 one.parameters = parameters.iter().map(|one| one.name.clone()).collect();
+                if let Some(reason) = failed::reason(cell, other) {
+                    comparisons.push(one.without_test(reason));
+                    continue;
+                }
                 one.reason = match unlike_jobs(a, &parameters) {
                     Some(unlike) => {
                         one.unlike = true;
                         Some(unlike)
                     }
-                    None => undecided(a, b, (cell, other), &one),
+                    None => undecided(a, b, (cell, other), &one)
+                        .map(|reason| after_what_differs(&parameters, reason)),
                 };
                 comparisons.push(one);
             }
@@ -198,14 +212,17 @@ pub fn compare(a: &Results, b: &Results) -> Result<RunComparison, CompareError> 
             in_b: cells_in_words(b),
         });
     }
-    notes.extend(general_notes(a, b));
+    notes.extend(notes::of(a, b));
     correct(&mut comparisons, confidence);
-    let judged: Vec<&Comparison> = comparisons.iter().filter(|one| one.main).collect();
+    let judged: Vec<&Comparison> =
+        comparisons.iter().filter(|one| one.main && !one.failed).collect();
     let again = match a.run.is_of_tool() {
         true => "run both with --repeats 5",
         false => "run both with --set repeats=5",
     };
-    let mut verdict = sentence(&judged, confidence, again);
+    let failed = failed::sentence(a, b);
+    let said = (!judged.is_empty()).then(|| sentence(&judged, confidence, again));
+    let mut verdict = Vec::from_iter(failed.into_iter().chain(said)).join(" ");
     if let Some(turned) = order::sentence(a, b, confidence) {
         verdict += &format!(" {turned}");
     }
@@ -262,12 +279,16 @@ fn differing(a: &Results, b: &Results, mine: &Cell, theirs: &Cell) -> Vec<Differ
     found
 }
 
-fn hold(cell: &Cell, name: &str, a: &Metric, b: &Metric, confidence: f64) -> Comparison {
+fn hold((cell, other): (&Cell, &Cell), name: &str, b: &Metric, confidence: f64) -> Comparison {
+    let a = &cell.metrics[name];
     let share = |difference: f64| match a.mean {
         0.0 => 0.0, // Of nothing there is no share; the samples are there to look at.
         mean => 100.0 * difference / mean.abs(),
     };
+    let error = |cell: &Cell, metric: &Metric| metrics::sampling_error(cell, name) * metric.mean;
+    let error = error(cell, a).hypot(error(other, b));
     let test = stats::welch(&b.samples, &a.samples, confidence);
+    let test = test.map(|test| test.with_known_error(error, confidence));
     let interval = test
         .map(|test| Interval { low: share(test.interval.low), high: share(test.interval.high) });
     Comparison {
@@ -284,20 +305,48 @@ fn hold(cell: &Cell, name: &str, a: &Metric, b: &Metric, confidence: f64) -> Com
         reason: None,
         parameters: Vec::new(),
         unlike: false,
+        failed: false,
+    }
+}
+
+impl Comparison {
+    /// The same with its figures alone, for a cell that failed.
+    fn without_test(self, reason: String) -> Comparison {
+        Comparison {
+            change_percent_low: None,
+            change_percent_high: None,
+            p: None,
+            difference: Difference::Undecided,
+            reason: Some(reason),
+            failed: true,
+            ..self
+        }
     }
 }
 
 /// A change that shows as 0.0 % is none, however sure it is.
 const CHANGE_MIN_PERCENT: f64 = 0.05;
-/// Loads of a host that differ by less are alike: threads that want to run, on average.
-const LOADS_ALIKE: f64 = 0.5;
 /// The pitfalls of what was at its limit, and in whose words.
 const LIMITS: [(&str, &str); 2] = [
     ("saturated-link", "both runs filled the link"),
     ("saturated-processor", "both runs filled the processor"),
 ];
-/// Those of a cache that answered.
+/// Those of a cache that answered, whatever it was asked.
 const CACHES: [&str; 2] = ["cached", "cached-writes"];
+
+/// Whether a cache answered what this metric of a cell is of. Disks' own caches answer in a phase of a tool, and not in another.
+fn is_cached(cell: &Cell, metric: &str) -> bool {
+    let in_phase =
+        phases::rate_of(metric).map(|(_, phase)| format!("{BY_DISKS} in {}:", phase.name));
+    let begins = |text: &str| {
+        let its = in_phase.as_ref().is_some_and(|begin| text.starts_with(begin));
+        its || text.starts_with(&format!("{BY_DISKS}:"))
+    };
+    cell.pitfalls.iter().any(|found| match found.id.as_str() {
+        "cached-by-disks" => begins(&found.text),
+        id => CACHES.contains(&id),
+    })
+}
 
 /// What of two cells a sentence names that differs.
 const DIFFERING_NAMED_MAX: usize = 3;
@@ -316,13 +365,15 @@ fn unlike_jobs(a: &Results, parameters: &[Differing]) -> Option<String> {
     })
 }
 
-/// The first of some texts, and how many more there are.
-fn first_of(mut texts: Vec<String>, max: usize, between: &str) -> String {
-    let more = texts.len().saturating_sub(max);
-    texts.truncate(max);
-    match more {
-        0 => texts.join(between),
-        more => format!("{}{between}and {more} more", texts.join(between)),
+/// A reason behind what explains a difference before it: what the cells were asked.
+fn after_what_differs(parameters: &[Differing], reason: String) -> String {
+    let notes: Vec<String> = parameters.iter().map(|one| one.note.clone()).collect();
+    match notes.is_empty() {
+        true => reason,
+        false => {
+            let notes = first_of(notes, DIFFERING_NAMED_MAX, "; ");
+            format!("they were not asked for the same work ({notes}), and {reason}")
+        }
     }
 }
 
@@ -355,11 +406,17 @@ fn undecided(
     }
     let limit = LIMITS.iter().find(|(id, _)| has(mine, id) && has(theirs, id));
     if let Some((_, text)) = limit {
-        return Some((*text).to_owned());
+        let is_hosts =
+            |cell: &Cell| cell.pitfalls.iter().any(|found| found.text.starts_with(HOST_IS_FULL));
+        return Some(match is_hosts(mine) || is_hosts(theirs) {
+            true => "all processors of the host were busy in both, with these runs and whatever else ran",
+            false => text,
+        }
+        .to_owned());
     }
     let cached: Vec<&str> = [("A", mine), ("B", theirs)]
         .into_iter()
-        .filter(|(_, cell)| CACHES.iter().any(|id| has(cell, id)))
+        .filter(|(_, cell)| is_cached(cell, &one.metric))
         .map(|(name, _)| name)
         .collect();
     if !cached.is_empty() {
@@ -411,7 +468,7 @@ fn correct(comparisons: &mut [Comparison], confidence: f64) {
             };
         }
     }
-    for one in comparisons {
+    for one in comparisons.iter_mut().filter(|one| !one.failed) {
         one.unlike |= one.difference == Difference::None && !one.parameters.is_empty();
         if one.unlike {
             one.difference = Difference::Undecided;
@@ -498,64 +555,4 @@ fn sentence(judged: &[&Comparison], confidence: f64, again: &str) -> String {
         n => parts.push(format!("one repeat does not tell in {n}: {again}")),
     }
     format!("{}.", parts.join("; "))
-}
-
-fn general_notes(a: &Results, b: &Results) -> Vec<String> {
-    let mut notes = Vec::new();
-    for (name, results) in [("A", a), ("B", b)] {
-        if let Some(Partial { done, total }) = results.partial {
-            notes.push(format!(
-                "{name} is partial: {done} of {total} runs are done; {}",
-                match results.run.is_of_tool() {
-                    true => "a tool can't go on with it: run it anew for all of them",
-                    false => "go on with it by `spindle lab run … --resume`",
-                }
-            ));
-        }
-    }
-    let mut differ = |what: &str, one: String, two: String| {
-        if one != two {
-            notes.push(format!("{what}: {one} in A, {two} in B"));
-        }
-    };
-    differ("study", a.study.clone(), b.study.clone());
-    differ("Spindle", a.spindle_version.clone(), b.spindle_version.clone());
-    differ("seed", a.seed.to_string(), b.seed.to_string());
-    let length = |results: &Results| if results.quick { "shortened" } else { "whole" };
-    differ("run", length(a).to_owned(), length(b).to_owned());
-    let parts: BTreeSet<&String> = a.machine.keys().chain(b.machine.keys()).collect();
-    for part in parts {
-        let of = |results: &Results| {
-            results.machine.get(part).map_or("not said", |text| text).to_owned()
-        };
-        // A load is never the same twice; half a thread more or less is none.
-        let load = |results: &Results| {
-            let first = of(results).split(' ').next().and_then(|word| word.parse::<f64>().ok());
-            first.filter(|_| part.as_str() == "load before")
-        };
-        if load(a).zip(load(b)).is_some_and(|(a, b)| (a - b).abs() < LOADS_ALIKE) {
-            continue;
-        }
-        differ(part, of(a), of(b));
-    }
-    for (name, results) in [("A", a), ("B", b)] {
-        let pitfalls: BTreeSet<&str> = results
-            .cells
-            .iter()
-            .flat_map(|cell| &cell.pitfalls)
-            .map(|found| found.id.as_str())
-            .collect();
-        if !pitfalls.is_empty() {
-            let named: Vec<&str> = pitfalls.into_iter().collect();
-            notes.push(format!("{name} ran into pitfalls, see its report: {}", named.join(", ")));
-        }
-    }
-    if !a.simulated {
-        notes.push(
-            "A and B ran one after the other: what drifted between them counts as a difference; a study \
-             that holds both as levels of a factor runs them in turns"
-                .to_owned(),
-        );
-    }
-    notes
 }

@@ -18,7 +18,7 @@
 //! * A line that was cut short by the end of the program is not believed; it is cut off.
 //! * Lines are written as they come and not synced: what the program had done survives its end; a power cut may
 //!   take the last of it.
-//! * Runs that failed are not kept; they are tried again.
+//! * Runs that failed and gave no figures are not kept; they are tried again.
 
 use crate::results::{FoundPitfall, ProgressPoint, RoundPoint};
 use crate::target::CellRun;
@@ -57,6 +57,7 @@ pub struct Repeat {
     pub(crate) progress: Vec<ProgressPoint>,
     pub(crate) rounds: Vec<RoundPoint>,
     pub(crate) warnings: Vec<String>,
+    pub(crate) failed: Vec<String>,
     pub(crate) pitfalls: Vec<FoundPitfall>,
 }
 
@@ -79,6 +80,7 @@ impl From<CellRun> for Repeat {
             progress: run.progress,
             rounds: run.rounds,
             warnings: run.warnings,
+            failed: run.failed,
         }
     }
 }
@@ -373,6 +375,8 @@ struct Line {
     progress: Vec<[String; 3]>,
     rounds: Vec<(String, String, bool)>,
     warnings: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    failed: Vec<String>,
     pitfalls: Vec<FoundPitfall>,
 }
 
@@ -407,6 +411,7 @@ impl Line {
             progress: progress.collect(),
             rounds: rounds.collect(),
             warnings: gave.warnings.clone(),
+            failed: gave.failed.clone(),
             pitfalls: gave.pitfalls.clone(),
         }
     }
@@ -430,6 +435,7 @@ impl Line {
             latency: self.latency.into_iter().collect(),
             disk_utilisation: numbers(self.disk_utilisation)?,
             warnings: self.warnings,
+            failed: self.failed,
             pitfalls: self.pitfalls,
         };
         Some(FinishedRun { cell: self.cell, repeat: self.repeat, gave })

@@ -110,6 +110,7 @@ pub(crate) fn merge(study: &Study, spec: &CellSpec, state: CellState) -> Cell {
         let text = placed(pitfall.text, &numbers);
         cell.put_down(FoundPitfall { text, ..pitfall });
     }
+    cell.error = failed_meanwhile(&state.repeats, placed);
     cell.warnings.extend(warnings.into_iter().map(|(text, numbers)| placed(text, &numbers)));
     for (name, samples) in samples {
         let prng = Prng::for_part(study.seed, &format!("bootstrap of {name} of {}", spec.id));
@@ -126,6 +127,22 @@ pub(crate) fn merge(study: &Study, spec: &CellSpec, state: CellState) -> Cell {
         state.repeats.into_values().next().map(|repeat| repeat.progress).unwrap_or_default();
     warn_of_uncertainty(study, spec, &mut cell);
     cell
+}
+
+/// What failed in repeats that have figures all the same: the first of it, in how many repeats, and how much more.
+fn failed_meanwhile(
+    repeats: &BTreeMap<u32, Repeat>,
+    placed: impl Fn(String, &[u32]) -> String,
+) -> Option<String> {
+    let failed = repeats.iter().filter(|(_, repeat)| !repeat.failed.is_empty());
+    let numbers: Vec<u32> = failed.clone().map(|(number, _)| *number).collect();
+    let all: Vec<&String> = failed.flat_map(|(_, repeat)| &repeat.failed).collect();
+    let text = placed((*all.first()?).clone(), &numbers);
+    Some(match all.len() - numbers.len() {
+        0 => text,
+        1 => format!("{text}, and one failure more"),
+        more => format!("{text}, and {more} failures more"),
+    })
 }
 
 /// Repeats as people count them, from 1: `2, 3 and 5`.

@@ -98,6 +98,20 @@ pub fn is_judged(metric: &str) -> bool {
     !told.contains(&metric) && !metric.ends_with("processor_share") && !is_point
 }
 
+/// The share of a cell's figure that its standard error is by the sampling of the operation alone, over all its repeats, which take
+/// other stretches; 0 of what was carried out whole, and of figures of its load.
+pub fn sampling_error(cell: &Cell, metric: &str) -> f64 {
+    let mean = |name: &str| cell.metrics.get(name).map(|metric| metric.mean);
+    let is_of_sampling =
+        ["duration_s", "throughput_mb_s"].contains(&metric) || metric.starts_with("time_to_");
+    match (mean("sampling_error_s"), mean("duration_s")) {
+        (Some(error), Some(duration)) if is_of_sampling && duration > 0.0 => {
+            error / duration / f64::from(cell.repeats.max(1)).sqrt()
+        }
+        _ => 0.0,
+    }
+}
+
 /// Which way this metric is better.
 pub fn better(metric: &str) -> Better {
     let rate = ["iops", "throughput", "per_s"].iter().any(|word| metric.contains(word));

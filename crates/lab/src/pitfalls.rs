@@ -53,6 +53,8 @@ const ROUNDS_UNDER_WAY: u64 = 2;
 const WRITE_BACKS_ENOUGH: u64 = 2;
 /// I/Os of a stream that Linux' write-back has under way at the least, of the default size.
 const DEPTH_OF_WRITE_BACK: u64 = STREAM_DEPTH_DEFAULT as u64;
+/// Of a set that is so many times what the disks' caches hold they have a tenth.
+const CACHES_ENOUGH: u64 = 10;
 /// Where a partition begins unless something asks for more: what every partitioning program has done
 /// since 2010, a multiple of every physical block and erase block in use.
 const PARTITION_START_USUAL: ByteCount = ByteCount::mib(1);
@@ -66,6 +68,19 @@ pub enum Pitfall {
         disks: ByteCount,
         /// What the workload read.
         workload: ByteCount,
+    },
+    /// Reads at random places came to the disks, and their own caches answered them.
+    CachedByDisks {
+        /// Reads that came to the disks.
+        reads: u64,
+        /// Those that their caches answered.
+        answered: u64,
+        /// What all of their caches hold.
+        caches: ByteCount,
+        /// How much is read from, in all.
+        set: ByteCount,
+        /// In which phase of a tool; `None` where it is the whole run.
+        phase: Option<String>,
     },
     /// Writes were kept in a cache.
     CachedWrites {
@@ -221,9 +236,17 @@ pub enum ProcessorPart {
     LoadThread,
 }
 
+/// How what a pitfall says of disks' own caches begins; behind it stands the phase of a tool, where it is of one.
+pub(crate) const BY_DISKS: &str = "answered from the disks' own caches";
+
+/// How what a pitfall says of a processor begins that others may have filled as well.
+pub(crate) const HOST_IS_FULL: &str =
+    "the processor is saturated: all cores of the host together were busy";
+
 /// Names that stay, and their titles.
-const TITLES: [(&str, &str); 17] = [
+const TITLES: [(&str, &str); 18] = [
     ("cached", "answered from a cache"),
+    ("cached-by-disks", "answered from the disks' caches"),
     ("cached-writes", "kept in a cache"),
     ("filling-caches", "write caches still filling"),
     ("record-size", "record larger than the I/O"),
@@ -258,6 +281,7 @@ impl Pitfall {
     pub fn id(&self) -> &'static str {
         match self {
             Pitfall::Cached { .. } => "cached",
+            Pitfall::CachedByDisks { .. } => "cached-by-disks",
             Pitfall::CachedWrites { .. } => "cached-writes",
             Pitfall::FillingCaches { .. } => "filling-caches",
             Pitfall::RecordSize { .. } => "record-size",
@@ -283,6 +307,14 @@ impl Pitfall {
             Pitfall::Cached { disks, workload } => {
                 let share = whole_percent(disks.bytes() as f64 / workload.bytes() as f64);
                 format!("answered from a cache: the disks read {share} of what the workload read")
+            }
+            Pitfall::CachedByDisks { reads, answered, caches, set, phase } => {
+                let share = whole_percent(*answered as f64 / (*reads).max(1) as f64);
+                let phase = phase.as_ref().map_or(String::new(), |name| format!(" in {name}"));
+                format!(
+                    "{BY_DISKS}{phase}: {share} of the reads, for those hold {caches}, and what is read \
+                     is {set}"
+                )
             }
             Pitfall::CachedWrites { disks, workload } => {
                 let share = whole_percent(disks.bytes() as f64 / workload.bytes() as f64);
@@ -368,10 +400,11 @@ impl Pitfall {
             Pitfall::SaturatedProcessor { part, share } => {
                 let share = whole_percent(*share);
                 match part {
-                    ProcessorPart::Host => format!(
-                        "the processor is saturated: all cores of the host together were busy for \
-                         {share} of the time, with this and whatever else ran"
-                    ),
+                    ProcessorPart::Host => {
+                        format!(
+                            "{HOST_IS_FULL} for {share} of the time, with this and whatever else ran"
+                        )
+                    }
                     ProcessorPart::Process { cores: 1 } => format!(
                         "the processor is saturated: the one core there is was busy for {share} of \
                          the time"
@@ -404,6 +437,12 @@ impl Pitfall {
         match self {
             Pitfall::Cached { .. } => {
                 "read directly, or over a working set larger than the memory below"
+            }
+            Pitfall::CachedByDisks { caches, .. } => {
+                return format!(
+                    "read from more than these caches hold, ten times as much: a file or working set of {} and more",
+                    *caches * CACHES_ENOUGH
+                );
             }
             Pitfall::CachedWrites { .. } => "write longer, directly, or with flushes",
             Pitfall::FillingCaches { .. } => {

@@ -138,7 +138,8 @@ pub struct Ranked {
     /// The highest.
     #[serde(default)]
     pub highest_cell: f64,
-    /// How it stands: `best`, `not told from the best`, `0.53 × the best`, `too uncertain to place`.
+    /// How it stands: `best`, `not told from the best`, `0.53 × the best`, `too uncertain to place`, `one repeat: no
+    /// interval`.
     pub standing: String,
 }
 
@@ -241,7 +242,8 @@ pub struct Cell {
     /// Spindle before 0.2 did not write them.
     #[serde(default)]
     pub pitfalls: Vec<FoundPitfall>,
-    /// Why there are no figures, where the cell failed; `metrics` is empty then.
+    /// Why the cell failed, where it did. `metrics` is empty then, or holds what a tool gave although jobs of it failed: figures
+    /// to look at, and no ground for a verdict.
     pub error: Option<String>,
     /// Every parameter of the workload, those that the study leaves at their defaults among them.
     #[serde(default)]
@@ -276,6 +278,13 @@ pub struct FoundPitfall {
     pub text: String,
     /// What to do about it.
     pub mend: String,
+}
+
+impl Cell {
+    /// Whether it has figures that a verdict may be made of: none that failed.
+    pub fn is_sound(&self) -> bool {
+        self.error.is_none()
+    }
 }
 
 impl FoundPitfall {

@@ -6,6 +6,8 @@
 //! * The interval of a mean is Student's t (the default), or the percentile bootstrap, which assumes
 //!   no shape but is too narrow below some ten repeats.
 //! * Two means are compared by Welch's test, which does not assume equal spreads.
+//! * Where a figure is an estimate with a standard error of its own (a rebuild of which stretches were carried out), no
+//!   difference is told that is within it, however near the few repeats lie together.
 //! * Where many are compared at once, p values are corrected after Holm (1979), or one in twenty
 //!   differences would be found where there are none.
 //! * Ratios and effects are found on logarithms: a layout that doubles 100 I/Os a second and halves
@@ -15,7 +17,7 @@
 //! interval is a point, and any difference between two such cells is certain.
 
 use crate::results::{Cell, Metric, Results};
-use statrs::distribution::{ContinuousCDF, StudentsT};
+use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 use std::collections::BTreeMap;
 use stdx::Prng;
 
@@ -49,6 +51,23 @@ pub struct Welch {
     pub interval: Interval,
     /// How likely a difference as large would be if there were none.
     pub p: f64,
+}
+
+impl Welch {
+    /// The same where of the difference so large a standard error is known that the spread of few samples may not show: the
+    /// interval is no narrower than that leaves it, and chance no less likely.
+    pub fn with_known_error(self, error: f64, confidence: f64) -> Welch {
+        if error <= 0.0 {
+            return self;
+        }
+        let half = Normal::standard().inverse_cdf(0.5 + confidence / 2.0) * error;
+        let p = 2.0 * Normal::standard().cdf(-(self.difference / error).abs());
+        let interval = Interval {
+            low: self.interval.low.min(self.difference - half),
+            high: self.interval.high.max(self.difference + half),
+        };
+        Welch { interval, p: self.p.max(p), ..self }
+    }
 }
 
 /// What one factor does to a metric, over the cells of one workload.
@@ -190,6 +209,17 @@ pub fn holm(p: &[f64]) -> Vec<f64> {
     corrected
 }
 
+/// What several cells come to in each repeat: the mean of their samples of that repeat, as far as all have some. None of no cell.
+/// Repeats are independent and cells of one repeat need not be, so it is these that an interval of their mean is of.
+pub fn by_repeat(cells: &[&[f64]]) -> Option<Vec<f64>> {
+    let repeats = cells.iter().map(|samples| samples.len()).min()?;
+    let in_one = |repeat: usize| {
+        let sum: f64 = cells.iter().map(|samples| samples[repeat]).sum();
+        sum / cells.len() as f64
+    };
+    Some((0..repeats).map(in_one).collect())
+}
+
 /// The geometric mean with its t interval on logarithms. None if a sample is not above 0, or there
 /// is none.
 pub fn geometric_mean(samples: &[f64], confidence: f64) -> Option<(f64, Interval)> {
@@ -219,7 +249,7 @@ pub fn logarithms(samples: &[f64]) -> Option<Vec<f64>> {
 
 /// What each factor and varied parameter does to a metric: for each workload by itself, since
 /// workloads have parameters of their own. Workloads in the study's order; in each the strongest
-/// effect first. Cells without the metric, or with samples that are not above 0, are left out.
+/// effect first. Cells that failed, without the metric, or with samples that are not above 0, are left out.
 pub fn effects(results: &Results, metric: &str) -> Vec<FactorEffect> {
     let mut workloads: Vec<&str> = Vec::new();
     for cell in &results.cells {
@@ -231,7 +261,8 @@ pub fn effects(results: &Results, metric: &str) -> Vec<FactorEffect> {
 }
 
 fn workload_effects(results: &Results, workload: &str, metric: &str) -> Vec<FactorEffect> {
-    let mine = results.cells.iter().filter(|cell| cell.workload == workload);
+    let of = |cell: &&Cell| cell.workload == workload && cell.is_sound();
+    let mine = results.cells.iter().filter(of);
     let cells: Vec<(&Cell, Vec<f64>)> = mine
         .filter_map(|cell| Some((cell, logarithms(&cell.metrics.get(metric)?.samples)?)))
         .collect();
@@ -335,6 +366,19 @@ mod tests {
         assert_eq!(t_interval(&[3.0; 4], 0.95), Interval { low: 3.0, high: 3.0 });
         assert_eq!(welch(&[3.0; 4], &[3.0; 4], 0.95).map(|test| test.p), Some(1.0));
         assert_eq!(welch(&[3.0; 4], &[4.0; 4], 0.95).map(|test| test.p), Some(0.0));
+    }
+
+    /// Three repeats that happen to lie together do not make an estimate better than it says it is.
+    #[test]
+    fn a_known_error_widens_what_a_few_samples_say() {
+        let test = welch(&[1.016, 1.017, 1.015], &[1.0, 1.001, 0.999], 0.95).expect("3 of each");
+        assert!(test.p < 0.001);
+        let known = test.with_known_error(0.025, 0.95);
+        assert!((known.p - 0.522).abs() < 0.001, "{known:?}");
+        assert!((known.interval.high - (0.016 + 1.96 * 0.025)).abs() < 1e-4, "{known:?}");
+        assert_eq!(test.with_known_error(0.0, 0.95), test);
+        let wide = welch(&[1.0, 3.0], &[1.5, 0.5], 0.95).expect("2 of each");
+        assert_eq!(wide.with_known_error(0.001, 0.95), wide);
     }
 
     #[test]

@@ -77,6 +77,8 @@ pub struct CellRun {
     /// What a reader must know, a sentence each. The same matter in the same words in every repeat:
     /// equal warnings are merged and counted.
     pub warnings: Vec<String>,
+    /// What failed while it went on, a sentence each: its figures are shown, and no verdict is made of them.
+    pub failed: Vec<String>,
     /// Pitfalls that it ran into, each at most once.
     pub pitfalls: Vec<Pitfall>,
 }
@@ -88,6 +90,7 @@ impl From<workload::outcome::Outcome> for CellRun {
             metrics: outcome.metrics,
             latency: outcome.latency,
             warnings: outcome.warnings,
+            failed: outcome.failed,
             ..CellRun::default()
         }
     }

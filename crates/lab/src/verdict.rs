@@ -3,13 +3,16 @@
 //! A use of the verdict ([`crate::study::Use`]) is a set of cells. For each:
 //!
 //! 1. The cells are put into combinations: cells that differ in nothing but the ranked factor. Only
-//!    combinations that every ranked level has count, so that no level is judged by easier work.
+//!    combinations that every ranked level has count, so that no level is judged by easier work. Cells that failed don't count,
+//!    and are named.
 //! 2. In each repeat a level's score is the geometric mean of its cells: each combination weighs the
 //!    same, whether it makes 100 or 10 000 I/Os a second. Repeats are independent, so the scores of
-//!    the repeats give an interval, and Welch's test (on logarithms) compares levels.
+//!    the repeats give an interval, and Welch's test (on logarithms) compares levels. Of a sampled operation a standard error
+//!    is known besides: nothing is told that is within it.
 //! 3. The best level is named with those that can't be told from it, after Holm's correction; then
 //!    the next, and by how much. A level that each repeat puts behind the best, with too few repeats for the test, is
-//!    said to be that; one that can't be told from the best although a better one can is too uncertain to be placed.
+//!    said to be that; one that can't be told from the best although a better one can is too uncertain to be placed. One that
+//!    was run once beside others has no interval, and is told with its figure.
 //! 4. Where levels change places for one value of a parameter, or for two together, that is said (`turns`): an answer
 //!    that turns between two settings is an answer for neither. No mean stands alone that its cells don't bear: in how many of
 //!    them another level does better than the best stands with it.
@@ -21,9 +24,11 @@
 //!
 //! Without `[verdict]` the answer is a plain account of the figures.
 
+mod fragile;
 mod mixes;
 mod placed;
 mod score;
+mod told;
 mod turns;
 
 use crate::claims::Measured;
@@ -35,16 +40,17 @@ use crate::study::{Kind, Study, Use, VerdictRules};
 use crate::words;
 use placed::Placed;
 use score::{Asked, Score};
+use told::{behind, compared, shown};
 
 /// The most cells of which the plain account names each.
 const CELLS_NAMED_MAX: usize = 6;
+/// The most cells that are named of those that failed.
+const FAILED_NAMED_MAX: usize = 3;
 /// The most levels that are named as not distinguishable; of more, the number.
 const TIES_NAMED_MAX: usize = 4;
 /// Where the samples allow levels that are not told apart to differ by more than this factor, it is said that they are too
 /// few instead.
 const TIE_RATIO_MAX: f64 = 2.0;
-/// Ratios up to here are told in percent, and those below what the figures show as such.
-const PERCENT_RATIO_MAX: f64 = 1.1;
 
 /// The verdict on what was measured: in words, and as a table a use. `layouts` say which survive a loss.
 pub fn verdict(
@@ -54,10 +60,13 @@ pub fn verdict(
 ) -> (String, Vec<Ranking>) {
     let mut sentences: Vec<String> = Vec::new();
     let mut rankings: Vec<Ranking> = Vec::new();
+    let (all, failed): (Vec<Measured<'_>>, Vec<Measured<'_>>) =
+        cells.iter().copied().partition(|measured| measured.cell.is_sound());
+    let cells = all.as_slice();
     match &study.verdict {
         Some(rules) => {
             for used in &rules.uses {
-                let (sentence, ranking) = judge(study, rules, used, cells, layouts);
+                let (sentence, ranking) = judge(study, rules, used, (cells, &failed), layouts);
                 sentences.push(sentence);
                 rankings.extend(ranking);
             }
@@ -65,27 +74,59 @@ pub fn verdict(
         None => sentences.extend(account(study, cells)),
     }
     sentences.extend(mixes::sentences(cells));
-    let failed = cells.iter().filter(|measured| measured.cell.error.is_some()).count();
-    if failed > 0 {
-        sentences.push(format!("{failed} of {} cells failed and are left out.", cells.len()));
-    }
+    sentences.extend(left_out(&failed, cells.len() + failed.len()));
     if study.quick {
         sentences.push("This was a shortened run: no basis for a decision.".to_owned());
     }
     (sentences.join(" "), rankings)
 }
 
+/// The cells that failed, of so many in all, with why: the first of them.
+fn left_out(failed: &[Measured<'_>], all: usize) -> Option<String> {
+    let why = |measured: &Measured<'_>| measured.cell.error.clone().unwrap_or_default();
+    let id = |measured: &Measured<'_>| measured.cell.id.clone();
+    let named = failed.iter().map(|measured| format!("{} ({})", id(measured), why(measured)));
+    let named = words::first_of(named.collect(), FAILED_NAMED_MAX, "; ");
+    match failed {
+        [] => None,
+        [one] if all == 1 => {
+            Some(format!("{} failed: {}. There is no verdict on what it gave.", id(one), why(one)))
+        }
+        [_] => Some(format!("1 of {all} cells failed and is left out: {named}.")),
+        some => Some(format!("{} of {all} cells failed and are left out: {named}.", some.len())),
+    }
+}
+
+/// Levels of which no cell can be ranked, because those that were run failed.
+fn unranked(asked: &Asked<'_>, failed: &[&Measured<'_>], scores: &[Score]) -> Option<String> {
+    let mut levels: Vec<String> = Vec::new();
+    for level in failed.iter().filter_map(|measured| measured.spec.factors.get(asked.by)) {
+        let level = level.to_string();
+        if !levels.contains(&level) && scores.iter().all(|score| score.level != level) {
+            levels.push(level);
+        }
+    }
+    let is = if levels.len() == 1 { "is" } else { "are" };
+    let levels = (!levels.is_empty()).then(|| words::listed(&levels))?;
+    Some(format!("{levels} {is} not ranked: what was run of it failed."))
+}
+
+/// Judges the sound ones of the cells; those that failed are named where they leave a gap.
 fn judge(
     study: &Study,
     rules: &VerdictRules,
     used: &Use,
-    cells: &[Measured<'_>],
+    (cells, failed): (&[Measured<'_>], &[Measured<'_>]),
     layouts: &[LayoutFigures],
 ) -> (String, Option<Ranking>) {
-    let chosen: Vec<&Measured<'_>> =
-        cells.iter().filter(|measured| used.of.matches(measured.spec)).collect();
+    let is_its = |measured: &&Measured<'_>| used.of.matches(measured.spec);
+    let chosen: Vec<&Measured<'_>> = cells.iter().filter(is_its).collect();
+    let failed: Vec<&Measured<'_>> = failed.iter().filter(is_its).collect();
     let name = &used.name;
     let Some(first) = chosen.first() else {
+        if !failed.is_empty() {
+            return (format!("For {name}, all that was run failed."), None);
+        }
         return (format!("For {name}, nothing was measured in this run."), None);
     };
     let metric = match &used.metric {
@@ -103,11 +144,14 @@ fn judge(
     if let Some(what) = phases::what_is_measured(&first.spec.workload, metric) {
         sentence += &format!(" That is {what}.");
     }
+    if let Some(unranked) = unranked(&asked, &failed, &scores) {
+        sentence += &format!(" {unranked}");
+    }
     sentence.extend(of_operations(&chosen).into_iter().map(|more| format!(" {more}")));
     if let Some(best) = best_of_phases(&asked, &chosen) {
         sentence += &format!(" {best}");
     }
-    if let Some(fragile) = fragile(&asked, &scores, layouts) {
+    if let Some(fragile) = fragile::sentence(&asked, &scores, layouts) {
         sentence += &format!(" {fragile}");
     }
     let turns = turns::sentences(&asked, &chosen, &scores);
@@ -164,16 +208,16 @@ fn of_operations(chosen: &[&Measured<'_>]) -> Vec<String> {
     if !over.is_empty() {
         sentences.push(format!("That is a geometric mean over {}.", over.join(" and ")));
     }
-    let error = |measured: &&&Measured<'_>| {
-        let mean = |metric: &str| measured.cell.metrics.get(metric).map(|metric| metric.mean);
-        let repeats = f64::from(measured.cell.repeats.max(1));
-        Some(mean("sampling_error_s")? / repeats.sqrt() / mean("duration_s")?)
-    };
-    let largest = operations.iter().filter_map(error).fold(0.0, f64::max);
-    if largest >= SAMPLING_ERROR_MAX {
+    let error = |measured: &&&Measured<'_>| metrics::sampling_error(measured.cell, "duration_s");
+    let largest = operations.iter().map(error).fold(0.0, f64::max);
+    if largest > 0.0 {
+        let more = match largest >= SAMPLING_ERROR_MAX {
+            true => ": more or longer stretches tell",
+            false => "",
+        };
+        let share = figures(100.0 * largest);
         sentences.push(format!(
-            "By their sampling alone times have a standard error of up to {:.0} %: more or longer stretches tell.",
-            100.0 * largest
+            "By their sampling alone times have a standard error of up to {share} %{more}."
         ));
     }
     sentences
@@ -193,7 +237,8 @@ fn best_of_phases(asked: &Asked<'_>, chosen: &[&Measured<'_>]) -> Option<String>
             false => quantity(phase.metric, value),
         };
         let ties: Vec<&str> = placed.ties.iter().map(|(tie, _)| tie.level.as_str()).collect();
-        let sure = match (ties.is_empty(), placed.alone, placed.unsure.is_empty()) {
+        let all_told = placed.unsure.is_empty() && placed.once().is_empty();
+        let sure = match (ties.is_empty(), placed.alone, all_told) {
             (false, ..) => format!(", not told from {}", ties.join(" and ")),
             (true, false, false) => ", not sure".to_owned(),
             _ => String::new(),
@@ -210,57 +255,13 @@ fn best_of_phases(asked: &Asked<'_>, chosen: &[&Measured<'_>]) -> Option<String>
     (!texts.is_empty()).then(|| format!("{head}: {}.", texts.join("; ")))
 }
 
-/// Which levels are layouts that survive no lost disk, and what does best of the others.
-fn fragile(asked: &Asked<'_>, scores: &[Score], layouts: &[LayoutFigures]) -> Option<String> {
-    let any = |level: &str, is: fn(&LayoutFigures) -> bool| {
-        // What differs with other factors is named with them: `raid6-8, disk=exos-x20`.
-        layouts.iter().any(|one| one.name.split(", ").next() == Some(level) && is(one))
-    };
-    // Of sets in files of one disk nothing is told, so none of them is the one that survives.
-    if scores.iter().any(|score| any(&score.level, |one| one.shares_disks)) {
-        return None;
-    }
-    let survives_none = |level: &str| any(level, |one| one.survives_any == 0);
-    let (fragile, others): (Vec<&Score>, Vec<&Score>) =
-        scores.iter().partition(|score| survives_none(&score.level));
-    if fragile.is_empty() || others.is_empty() {
-        return None;
-    }
-    let names: Vec<&str> = fragile.iter().map(|score| score.level.as_str()).collect();
-    let survive = if names.len() == 1 { "survives" } else { "survive" };
-    let names = words::listed(&names);
-    let is_best = scores.first().is_some_and(|best| survives_none(&best.level));
-    if !is_best {
-        return Some(format!("{names} {survive} no lost disk."));
-    }
-    let others: Vec<Score> = others.into_iter().cloned().collect();
-    let placed = Placed::of(&others, asked)?;
-    let best = format!(
-        "{}: {}",
-        placed.best.level,
-        shown(asked.metric, placed.best, asked.study.confidence)
-    );
-    let rest = match (placed.ties.as_slice(), placed.next()) {
-        _ if others.len() == 1 => return Some(format!("{names} {survive} no lost disk; {best}.")),
-        ([], Some(next)) => format!(", {}", compared(asked, placed.best, next)),
-        ([], None) => String::new(),
-        (ties, _) => {
-            let ties: Vec<&str> = ties.iter().map(|(tie, _)| tie.level.as_str()).collect();
-            format!(", not told from {}", ties.join(", "))
-        }
-    };
-    let but = score::elsewhere(&others, asked);
-    Some(format!(
-        "{names} {survive} no lost disk; of those that do, the best is {best}{rest}{but}."
-    ))
-}
-
 /// What yields most for its cost, where the study gives costs.
 fn yields(asked: &Asked<'_>, rules: &VerdictRules, scores: &[Score]) -> Option<String> {
     let per = rules.per.as_ref().filter(|_| asked.better == Better::Higher && scores.len() > 1)?;
     let mut scores = scores.to_vec();
     for score in &mut scores {
         let count = per.counts.get(&score.level).copied().unwrap_or(1.0);
+        score.figure = None;
         let logs = score.logs.iter_mut().chain(score.cells.iter_mut().flatten());
         logs.for_each(|log| *log -= count.ln());
     }
@@ -269,7 +270,8 @@ fn yields(asked: &Asked<'_>, rules: &VerdictRules, scores: &[Score]) -> Option<S
     let value = quantity(asked.metric, placed.best.log().exp());
     let level = &placed.best.level;
     let but = score::elsewhere(&scores, asked);
-    Some(match (placed.alone || !placed.unsure.is_empty(), placed.ties.as_slice()) {
+    let is_unsure = placed.alone || !placed.unsure.is_empty() || !placed.once().is_empty();
+    Some(match (is_unsure, placed.ties.as_slice()) {
         (false, []) => format!(" Per {}, {level} yields most: {value}{but}.", per.unit),
         (true, []) => format!(" Per {}, {level} came out highest: {value}{but}.", per.unit),
         (_, ties) => format!(
@@ -298,6 +300,7 @@ fn rows(placed: &Placed<'_>, confidence: f64) -> Vec<Ranked> {
     };
     let is_sure = placed.unsure.is_empty() && placed.ties.is_empty();
     let best = match (placed.alone, is_sure, placed.worse.is_empty()) {
+        (false, true, false) if !placed.once().is_empty() => "best of those run more than once",
         (false, true, false) => "best",
         (false, true, true) if placed.unplaced.is_empty() => "alone",
         _ => "came out best",
@@ -310,32 +313,14 @@ fn rows(placed: &Placed<'_>, confidence: f64) -> Vec<Ranked> {
     let worse = placed.worse.iter().map(|score| (*score, ratio(score) + in_one(score)));
     let unsure = placed.unsure.iter().map(|score| (*score, ratio(score) + &few));
     let unplaced = placed.unplaced.iter();
-    let unplaced = unplaced.map(|score| (*score, "too uncertain to place".to_owned()));
-    let mut rest: Vec<(&Score, String)> = worse.chain(unsure).chain(unplaced).collect();
-    rest.sort_by(|(one, _), (other, _)| {
-        let away = |score: &Score| (score.log() - placed.best.log()).abs();
-        away(one).total_cmp(&away(other))
+    let unplaced = unplaced.map(|score| match score.logs.len() < 2 {
+        true => (*score, "one repeat: no interval".to_owned()),
+        false => (*score, "too uncertain to place".to_owned()),
     });
+    let mut rest: Vec<(&Score, String)> = worse.chain(unsure).chain(unplaced).collect();
+    rest.sort_by(|(one, _), (other, _)| placed.best.away(one).total_cmp(&placed.best.away(other)));
     rows.extend(rest.into_iter().map(|(score, standing)| row(score, standing)));
     rows
-}
-
-/// `1.90 × raid5-6`, `3.2 % above raid5-6`; of what should be low, `50 % less than raid5-6`.
-fn compared(asked: &Asked<'_>, best: &Score, next: &Score) -> String {
-    let ratio = (best.log() - next.log()).abs().exp();
-    match (ratio, asked.better) {
-        (r, Better::Higher) if r < SHOWN_RATIO_MIN => {
-            format!("less than 0.5 % above {}", next.level)
-        }
-        (r, Better::Lower) if r < SHOWN_RATIO_MIN => {
-            format!("less than 0.5 % below {}", next.level)
-        }
-        (r, Better::Higher) if r < PERCENT_RATIO_MAX => {
-            format!("{} % above {}", figures(100.0 * (r - 1.0)), next.level)
-        }
-        (r, Better::Higher) => format!("{} × {}", figures(r), next.level),
-        (r, Better::Lower) => format!("{} % less than {}", metrics::percent_less(r), next.level),
-    }
 }
 
 /// `For random reads, raid10-4 does best: 412 I/Os a second (95 % 401–423), 1.90 × raid5-6, which
@@ -364,20 +349,34 @@ fn ranking(
             (1, _) => format!(" of {}", best.level),
             _ => format!(" of {}", next.level),
         };
+        let within = match best.is_within_sampling(next, confidence) {
+            true => ", and they differ by no more than their sampling alone may make",
+            false => "",
+        };
         return format!(
             "For {name}, {} came out best: {}{over}, against {} of {}; one repeat{few} does not tell \
-             how sure that is{but}.",
+             how sure that is{within}{but}.",
             best.level,
             shown(best),
             shown(next),
             next.level
         );
     }
-    let compared = next.map(|next| format!("{}, which comes next", compared(asked, best, next)));
-    let behind = behind(placed, confidence);
+    let compared = next.map(|next| {
+        let which = match placed.is_second(next) {
+            true => "which comes next",
+            false => "the next that can be placed",
+        };
+        format!("{}, {which}", compared(asked, best, next))
+    });
+    let behind = behind(placed, asked);
     if placed.ties.is_empty() {
         let compared = compared.map_or_else(String::new, |text| format!(", {text}"));
-        let does = if placed.unsure.is_empty() { "does best" } else { "came out best" };
+        let does = match (placed.unsure.is_empty(), placed.once().is_empty()) {
+            (true, true) => "does best",
+            (true, false) => "does best of those that were run more than once",
+            (false, _) => "came out best",
+        };
         return format!(
             "For {name}, {} {does}: {}{over}{compared}{behind}{but}.",
             best.level,
@@ -414,30 +413,6 @@ fn ranking(
         tied.len(),
         percent(confidence)
     )
-}
-
-/// Who is behind the best without being told from it: in each repeat, or by a spread that is too wide.
-fn behind(placed: &Placed<'_>, confidence: f64) -> String {
-    let names = |some: &[&Score]| {
-        some.iter().map(|score| score.level.as_str()).collect::<Vec<_>>().join(", ")
-    };
-    let mut text = String::new();
-    if !placed.unsure.is_empty() {
-        text += &format!(
-            "; each of {} repeats puts it before {}, too few to be sure at {}",
-            placed.repeats(),
-            names(&placed.unsure),
-            percent(confidence)
-        );
-    }
-    if !placed.unplaced.is_empty() {
-        text += &format!("; {} too uncertain to place: more repeats tell", names(&placed.unplaced));
-    }
-    text
-}
-
-fn shown(metric: &str, score: &Score, confidence: f64) -> String {
-    metrics::quantity_with_interval(metric, &score.as_metric(confidence), confidence)
 }
 
 /// A cell's name, without factors where the study has but one level of each: they tell nothing apart.

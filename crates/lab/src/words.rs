@@ -8,3 +8,13 @@ pub(crate) fn listed<S: AsRef<str>>(names: &[S]) -> String {
         names => names.concat(),
     }
 }
+
+/// The first of some texts, and how many more there are.
+pub(crate) fn first_of(mut texts: Vec<String>, max: usize, between: &str) -> String {
+    let more = texts.len().saturating_sub(max);
+    texts.truncate(max);
+    match more {
+        0 => texts.join(between),
+        more => format!("{}{between}and {more} more", texts.join(between)),
+    }
+}

@@ -60,6 +60,14 @@ impl Drive {
         }
     }
 
+    /// Reads that were answered from its buffer until now; `None` of a solid-state drive, whose buffer is hardly faster.
+    pub fn answered_from_buffer(&self) -> Option<u64> {
+        match self {
+            Drive::Disk(disk) => Some(disk.answered_from_buffer()),
+            Drive::Ssd(_) => None,
+        }
+    }
+
     /// Bytes of writes that wait in its buffer, answered and not on the medium; `None` of a solid-state drive: its buffer
     /// is full within a moment.
     pub fn unwritten(&self) -> Option<ByteCount> {

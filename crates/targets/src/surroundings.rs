@@ -93,6 +93,7 @@ impl Kernel {
         let stack = self.stack(&numbers);
         let kind = mount.as_ref().map(|mount| mount.kind.as_str());
         let surroundings = Surroundings {
+            disk_caches: None,
             cores: std::thread::available_parallelism()
                 .ok()
                 .and_then(|cores| u32::try_from(cores.get()).ok()),

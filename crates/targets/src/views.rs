@@ -40,6 +40,7 @@ impl DiskView for FilterView {
             flushes: Some(FlushSample { ios: flushes.ios, time: flushes.latency_sum }),
             busy: counters.busy,
             at_work: drive.and_then(sim::Drive::at_work).unwrap_or_default(),
+            reads_from_cache: drive.and_then(sim::Drive::answered_from_buffer),
             unwritten: drive.and_then(sim::Drive::unwritten).unwrap_or_default().bytes(),
         }
     }
@@ -98,6 +99,7 @@ fn parse_stat(text: &str) -> Option<DiskSample> {
         flushes,
         busy: Duration::from_millis(field(9)?),
         at_work: Duration::ZERO,
+        reads_from_cache: None,
         unwritten: 0,
     })
 }

@@ -24,6 +24,9 @@ pub struct Outcome {
     pub latency: Option<Histogram<u64>>,
     /// What a reader must know, a sentence each.
     pub warnings: Vec<String>,
+    /// What failed meanwhile, a sentence each: the figures are then of what was done until then, or of what else was done, and
+    /// no ground for a verdict.
+    pub failed: Vec<String>,
     /// Of how much the figures are, where the workload tells.
     pub measured: Option<Measured>,
 }

@@ -55,10 +55,11 @@ pub(super) fn sentence(a: &Results, b: &Results, confidence: f64) -> Option<Stri
 
 /// The pairs that stand one way in A and the other in B.
 fn turned(a: &Results, b: &Results, by: &str, confidence: f64) -> Vec<Turned> {
+    let sound = |cell: &&Cell| cell.is_sound();
     let others: BTreeMap<&str, &Cell> =
-        b.cells.iter().map(|cell| (cell.id.as_str(), cell)).collect();
+        b.cells.iter().filter(sound).map(|cell| (cell.id.as_str(), cell)).collect();
     let mut places: BTreeMap<String, Vec<(&str, &Metric, &Metric, &str)>> = BTreeMap::new();
-    for cell in &a.cells {
+    for cell in a.cells.iter().filter(sound) {
         let both = metrics::main_metric(cell).and_then(|metric| {
             let other = others.get(cell.id.as_str())?;
             Some((metric, cell.metrics.get(metric)?, other.metrics.get(metric)?))

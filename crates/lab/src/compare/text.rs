@@ -28,7 +28,8 @@ impl RunComparison {
             lines.push(table(&shown, width, all));
         }
         if !all {
-            let more = self.comparisons.iter().filter(|one| !one.main && !one.unlike);
+            let more =
+                self.comparisons.iter().filter(|one| !one.main && !one.unlike && !one.failed);
             let differ = more.filter(|one| {
                 matches!(
                     one.difference,
@@ -78,6 +79,7 @@ fn table(shown: &[&Comparison], width: usize, all: bool) -> String {
             Difference::Worse => "B worse",
             Difference::None => "no difference",
             Difference::Unsure => "each repeat differs",
+            Difference::Undecided if one.failed => "failed",
             Difference::Undecided => "no verdict",
             Difference::Unknown => "one repeat",
         };

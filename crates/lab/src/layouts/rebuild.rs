@@ -47,6 +47,7 @@
 use crate::claims::Measured;
 use crate::duration;
 use crate::layout::{LayoutFacts, Legs, RebuildFacts};
+use crate::metrics;
 use crate::results::{Cell, LayoutFigures};
 use crate::study::{Kind, OperationKind, Priority};
 use std::cmp::Ordering;
@@ -176,10 +177,11 @@ struct Took {
 impl Took {
     fn of(cell: &Cell) -> Option<Took> {
         let mean = |metric: &str| cell.metrics.get(metric).map(|metric| metric.mean);
-        let repeats = f64::from(cell.repeats.max(1));
+        let seconds = mean("duration_s")?;
+        let error = seconds * metrics::sampling_error(cell, "duration_s");
         Some(Took {
-            seconds: mean("duration_s")?,
-            error: mean("sampling_error_s").map(|error| error / repeats.sqrt()),
+            seconds,
+            error: (error > 0.0).then_some(error),
             load_mb_s: mean("load_throughput_mb_s"),
         })
     }

@@ -85,7 +85,9 @@ pub fn tool_run(
     run.pitfalls.extend(pitfalls::find(&surroundings, &evidence));
     let phases = ends.phases.iter().map(|phase| {
         let its = Surroundings { buffered: buffered(phase.traffic), ..surroundings.clone() };
-        let evidence = phase.end.evidence_since(&phase.begin, asked(phase.traffic));
+        // A phase reads no more than all do.
+        let demand = Demand { read_set, ..asked(phase.traffic) };
+        let evidence = phase.end.evidence_since(&phase.begin, demand);
         (phases::name_of(phase.name), its, evidence)
     });
     pitfalls::add_phases(phases, &mut run.pitfalls);

@@ -69,6 +69,8 @@ pub struct DiskSample {
     /// Time in which its mechanism was at work, for a write that was answered before and for a read that will come as
     /// well; 0 where that can't be seen.
     pub at_work: Duration,
+    /// Reads that its own cache answered; `None` where that can't be seen.
+    pub reads_from_cache: Option<u64>,
     /// Bytes of writes that its cache has answered and that are not on the medium; 0 where that can't be seen. Of a stretch
     /// of time: by how many more at its end.
     pub unwritten: u64,
@@ -99,6 +101,10 @@ impl DiskSample {
             flushes,
             busy: self.busy.saturating_sub(earlier.busy),
             at_work: self.at_work.saturating_sub(earlier.at_work),
+            reads_from_cache: self
+                .reads_from_cache
+                .zip(earlier.reads_from_cache)
+                .map(|(now, then)| now.saturating_sub(then)),
             unwritten: self.unwritten.saturating_sub(earlier.unwritten),
         }
     }
@@ -120,6 +126,11 @@ impl DiskSample {
             flushes,
             busy: self.busy + other.busy,
             at_work: self.at_work + other.at_work,
+            // Where one can't be seen, what all did is not known.
+            reads_from_cache: self
+                .reads_from_cache
+                .zip(other.reads_from_cache)
+                .map(|(one, two)| one + two),
             unwritten: self.unwritten + other.unwritten,
         }
     }

@@ -66,7 +66,7 @@ const FLUSHES_MIN: u64 = 20;
 /// The pitfalls that facts and evidence show, in a fixed order, each at most once.
 pub fn find(surroundings: &Surroundings, evidence: &Evidence) -> Vec<Pitfall> {
     let mut found = Vec::new();
-    cached(evidence, &mut found);
+    cached(surroundings, evidence, &mut found);
     found.extend(record_size(surroundings, evidence));
     found.extend(partial_stripes(surroundings, evidence));
     found.extend(misaligned(surroundings, evidence));
@@ -79,7 +79,7 @@ pub fn find(surroundings: &Surroundings, evidence: &Evidence) -> Vec<Pitfall> {
     found
 }
 
-fn cached(evidence: &Evidence, found: &mut Vec<Pitfall>) {
+fn cached(surroundings: &Surroundings, evidence: &Evidence, found: &mut Vec<Pitfall>) {
     let demand = &evidence.demand;
     let disks = evidence.all_disks().filter(|_| !demand.disks_do_more);
     let Some(disks) = disks else { return };
@@ -87,6 +87,8 @@ fn cached(evidence: &Evidence, found: &mut Vec<Pitfall>) {
     if less(disks.read_bytes, demand.reads.bytes) {
         let (disks, workload) = (ByteCount(disks.read_bytes), ByteCount(demand.reads.bytes));
         found.push(Pitfall::Cached { disks, workload });
+    } else {
+        found.extend(cached_by_disks(surroundings, evidence));
     }
     if less(disks.written_bytes, demand.writes.bytes) {
         let (disks, workload) = (ByteCount(disks.written_bytes), ByteCount(demand.writes.bytes));
@@ -95,6 +97,19 @@ fn cached(evidence: &Evidence, found: &mut Vec<Pitfall>) {
         let (taken, written) = evidence.taken_by_caches();
         found.push(Pitfall::FillingCaches { taken, written });
     }
+}
+
+/// Reads at random places that the disks' caches answered, which hold a good part of what is read. (Of a stream they answer all:
+/// heads have read it ahead.)
+fn cached_by_disks(surroundings: &Surroundings, evidence: &Evidence) -> Option<Pitfall> {
+    let demand = &evidence.demand;
+    let (caches, set) = (surroundings.disk_caches?, demand.read_set?);
+    let disks = evidence.all_disks().filter(|_| demand.random && !demand.disks_do_more)?;
+    let (reads, answered) = (disks.reads, disks.reads_from_cache?);
+    let shows = demand.reads.ios > 0
+        && answered as f64 > CACHED_SHARE * reads as f64
+        && caches.bytes() as f64 > CACHED_SHARE * set.bytes() as f64;
+    shows.then_some(Pitfall::CachedByDisks { reads, answered, caches, set, phase: None })
 }
 
 /// A sequential load fills whole records however small its I/Os are.
@@ -113,25 +128,41 @@ fn record_size(surroundings: &Surroundings, evidence: &Evidence) -> Option<Pitfa
     shows.then_some(Pitfall::RecordSize { io, record, amplification })
 }
 
-/// Adds what the phases of a tool ran into that the run as a whole was not found to: writes of partial stripes, of the phase in
-/// which most was read for each byte written. Each comes with its facts and what was seen in it.
+/// Adds what the phases of a tool ran into that the run as a whole was not found to, each of the phase in which it is worst: writes
+/// of partial stripes, by what was read for each byte written, and reads that the disks' own caches answered. Each phase comes
+/// with its facts and what was seen in it.
 pub fn add_phases<'a>(
     phases: impl Iterator<Item = (&'a str, Surroundings, Evidence)>,
     found: &mut Vec<Pitfall>,
 ) {
-    let of_phase = |(name, surroundings, evidence): (&str, Surroundings, Evidence)| {
-        let mut one = partial_stripes(&surroundings, &evidence)?;
-        let Pitfall::PartialStripes { phase, .. } = &mut one else { return None };
-        *phase = Some(name.to_owned());
-        let written = evidence.demand.writes.bytes;
-        let read = evidence.all_disks().map_or(0, |disks| disks.read_bytes);
-        Some((read as f64 / written as f64, one))
-    };
-    let worst = phases.filter_map(of_phase).max_by(|one, other| one.0.total_cmp(&other.0));
-    if let Some((_, worst)) = worst
-        && !found.iter().any(|one| one.id() == worst.id())
-    {
-        found.push(worst);
+    let mut worst: Vec<(f64, Pitfall)> = Vec::new();
+    for (name, surroundings, evidence) in phases {
+        let ones =
+            [partial_stripes(&surroundings, &evidence), cached_by_disks(&surroundings, &evidence)];
+        for mut one in ones.into_iter().flatten() {
+            let name = name.to_owned();
+            let much = match &mut one {
+                Pitfall::PartialStripes { phase, read, written, .. } => {
+                    *phase = Some(name);
+                    read.bytes() as f64 / written.bytes() as f64
+                }
+                Pitfall::CachedByDisks { phase, reads, answered, .. } => {
+                    *phase = Some(name);
+                    *answered as f64 / *reads as f64
+                }
+                _ => continue,
+            };
+            match worst.iter_mut().find(|(_, known)| known.id() == one.id()) {
+                Some(known) if known.0 >= much => {}
+                Some(known) => *known = (much, one),
+                None => worst.push((much, one)),
+            }
+        }
+    }
+    for (_, one) in worst {
+        if !found.iter().any(|known| known.id() == one.id()) {
+            found.push(one);
+        }
     }
 }
 
@@ -286,4 +317,35 @@ fn nearly_full(surroundings: &Surroundings) -> Option<Pitfall> {
     let (free, total) = surroundings.space?;
     let full = (free.bytes() as f64) < FREE_SHARE * total.bytes() as f64;
     full.then_some(Pitfall::NearlyFull { free, total })
+}
+
+#[cfg(test)]
+mod tests {
+    //! What could break: a stream, which disks read ahead, taken for one that their caches hold; and a hit by chance.
+
+    use super::super::{Demand, Moved};
+    use super::*;
+
+    #[test]
+    fn reads_that_disks_caches_answer_are_found_where_they_are_random_and_hold_a_good_part() {
+        let shows = |caches, answered, random| {
+            let disk =
+                DiskSample { reads: 100, reads_from_cache: answered, ..DiskSample::default() };
+            let demand = Demand {
+                reads: Moved { ios: 100, bytes: 100 << 13 },
+                read_set: Some(ByteCount::mib(64)),
+                random,
+                ..Demand::default()
+            };
+            let evidence = Evidence { demand, disks: vec![disk], ..Evidence::default() };
+            let surroundings = Surroundings { disk_caches: caches, ..Surroundings::default() };
+            cached_by_disks(&surroundings, &evidence).is_some()
+        };
+        let (small, large) = (Some(ByteCount::mib(16)), Some(ByteCount::mib(48)));
+        assert!(shows(large, Some(70), true));
+        assert!(!shows(large, Some(70), false), "a stream");
+        assert!(!shows(large, Some(40), true), "most were read");
+        assert!(!shows(small, Some(70), true), "small files in their order");
+        assert!(!shows(None, Some(70), true) && !shows(large, None, true), "not known");
+    }
 }

@@ -16,6 +16,8 @@ pub struct Surroundings {
     pub cores: Option<u32>,
     /// Memory of the host that can hold pages of files.
     pub memory: Option<ByteCount>,
+    /// What the own caches of all disks hold together.
+    pub disk_caches: Option<ByteCount>,
     /// Whether the I/O goes through the page cache.
     pub buffered: Option<bool>,
     /// How the page cache is written back, where that is known.

@@ -20,6 +20,7 @@ fn clean() -> (Surroundings, Evidence) {
     let surroundings = Surroundings {
         cores: Some(4),
         memory: Some(ByteCount::gib(8)),
+        disk_caches: Some(ByteCount::mib(16)),
         buffered: Some(true),
         write_back: None,
         content: Some(ContentSpec::default()),
@@ -60,6 +61,7 @@ fn clean() -> (Surroundings, Evidence) {
             flushes: Some(FlushSample { ios: 100, time: Duration::from_millis(850) }),
             busy: Duration::from_secs(9),
             at_work: Duration::from_secs(9),
+            reads_from_cache: Some(40),
             unwritten: 0,
         }],
         taken_before_disks: ByteCount::ZERO,
@@ -537,6 +539,7 @@ fn all() -> Vec<Pitfall> {
     let (metric, confidence, share) = ("iops".to_owned(), 0.95, 0.3);
     vec![
         Pitfall::Cached { disks, workload },
+        Pitfall::CachedByDisks { reads: 9, answered: 7, caches: disks, set: disks, phase: None },
         Pitfall::CachedWrites { disks, workload },
         Pitfall::FillingCaches { taken: disks, written: workload },
         Pitfall::RecordSize { io: ByteCount(4096), record: disks, amplification: Some(8.0) },

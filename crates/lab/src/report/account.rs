@@ -12,8 +12,6 @@ use std::collections::BTreeMap;
 const CHANCE_MIN: f64 = 1e-9;
 /// A range whose ends lie no farther apart than by this factor is not shown: it is what the figure's digits say.
 const RANGE_NARROW: f64 = 1.1;
-/// From this share of a time on its standard error is shown.
-const ERROR_SHOWN: f64 = 0.02;
 
 /// The parameters that all cells of a workload share, a line a workload: what a table of cells does not show.
 pub fn fixed_parameters(results: &Results) -> Vec<(String, Vec<(String, String)>)> {
@@ -113,7 +111,7 @@ pub fn layouts_table(layouts: &[LayoutFigures]) -> (Vec<String>, Vec<Vec<String>
             vec![layout.name.clone(), layout.disks.to_string(), room(layout), survives(layout)];
         if mended {
             let idle = span(layout.rebuild_idle_s);
-            let error = spread(layout.rebuild_idle_s, layout.rebuild_idle_error_s);
+            let error = spread(layout.rebuild_idle_error_s);
             row.extend([idle + &error, beside_load(layout)]);
         }
         if risky {
@@ -189,25 +187,20 @@ pub const HOW_LAYOUTS: &str = "Worked out, but for what a rebuild of the study m
      sheet's rate, sectors are unreadable at the data sheet's rate a bit. Disks of one batch fail together more often: it \
      orders layouts and foretells nothing. docs/theory/losses.md has the formulas.";
 
-/// `\n± 39 h`: the standard error of what was measured by samples, where it is no less than the figure's digits tell.
-fn spread(span: Option<f64>, error: Option<f64>) -> String {
-    match (span, error) {
-        (Some(span), Some(error)) if error >= ERROR_SHOWN * span => {
-            format!("\n± {}", duration::text(error))
-        }
-        _ => String::new(),
-    }
+/// `\n± 39 h`: the standard error of what was measured by samples, however small.
+fn spread(error: Option<f64>) -> String {
+    error.map_or_else(String::new, |error| format!("\n± {}", duration::text(error)))
 }
 
-/// How long a rebuild takes beside the load: measured, `13 days 18 h`, with the standard error of its sampling where that is
-/// large, and what the load moved meanwhile; worked out, `≈ 13 days 19 h`, with its range where
+/// How long a rebuild takes beside the load: measured, `13 days 18 h`, with the standard error of its sampling,
+/// and what the load moved meanwhile; worked out, `≈ 13 days 19 h`, with its range where
 /// that is wide, `≈ 19 days (14–34 days)`; only bounded below, `≥ 13 days 19 h`.
 fn beside_load(layout: &LayoutFigures) -> String {
     let Some(span) = layout.rebuild_loaded_s else { return "—".to_owned() };
     let shown = duration::text(span);
     match (layout.rebuild_loaded_low_s, layout.rebuild_loaded_high_s) {
         (None, None) => {
-            let error = spread(layout.rebuild_loaded_s, layout.rebuild_loaded_error_s);
+            let error = spread(layout.rebuild_loaded_error_s);
             let priority = layout.rebuild_priority.as_ref();
             let priority =
                 priority.map_or_else(String::new, |priority| format!("\n({priority} priority)"));
@@ -376,6 +369,8 @@ mod tests {
             ..LayoutFigures::default()
         };
         assert_eq!(beside_load(&sampled), "19 days\n± 2 days\n(office: 830 MB/s)");
+        assert_eq!(spread(Some(0.01 * day)), "\n± 14 min 24 s", "however small a part");
+        assert_eq!(spread(None), "", "of what was not sampled there is none");
     }
 
     #[test]

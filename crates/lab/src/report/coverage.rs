@@ -26,8 +26,8 @@ impl Group<'_> {
         let matches = |position: &[usize], f: usize, level: usize| position[f] == level;
         let (mut have, mut all) = (BTreeSet::new(), BTreeSet::new());
         for (cell, position) in self.cells.iter().zip(&self.positions) {
-            let is_there = Estimate::of_cell(cell, metric).is_some();
-            let counts = is_there || cell.error.is_some();
+            let is_there = cell.is_sound() && Estimate::of_cell(cell, metric).is_some();
+            let counts = is_there || !cell.is_sound();
             let mut beside = at.iter().filter(|(f, _)| Some(*f) != self.rows);
             if !counts || !beside.all(|&(f, level)| matches(position, f, level)) {
                 continue;
@@ -61,6 +61,40 @@ mod tests {
         let out = crate::report::text(&results, options);
         assert!(out.contains(" *") && out.contains("over fewer cells than the others"));
         assert!(crate::report::html(&results).contains("title=\"some of its cells failed\""));
+    }
+
+    /// Figures of jobs that failed are shown where they stand by themselves, and are part of no mean.
+    #[test]
+    fn figures_of_a_cell_that_failed_are_marked_and_in_no_mean() {
+        let mut results = sample::raid_layouts();
+        let broken = results.cells.iter_mut().find(|cell| cell.workload == "random").unwrap();
+        broken.error = Some("a job took too long".into());
+        for figure in broken.metrics.values_mut() {
+            figure.mean *= 1e6;
+            figure.samples.iter_mut().for_each(|sample| *sample *= 1e6);
+        }
+        let id = broken.id.clone();
+        let shown = |full| {
+            let options = crate::report::TextOptions { width: 200, colour: false, full };
+            crate::report::text(&results, options)
+        };
+        let out = shown(true);
+        assert!(out.contains(&format!("✗ {id}: a job took too long")), "{out}");
+        assert!(out.contains(", failed"), "{out}");
+        let out = shown(false);
+        assert!(out.contains("* over fewer cells than the others: some failed"), "{out}");
+        let groups = crate::report::shape::groups(&results);
+        let group = groups.iter().find(|group| group.title.contains("random")).expect("a group");
+        let row = group
+            .row_levels()
+            .into_iter()
+            .find(|row| group.select(row).any(|cell| cell.error.is_some()));
+        let row = row.expect("it is in a row");
+        let mean = group.estimate(&row, group.primary()).expect("of the others").mean;
+        let sound = group.select(&row).filter(|cell| cell.is_sound());
+        let most = sound.map(|cell| cell.metrics[group.primary()].mean).fold(0.0, f64::max);
+        assert!(mean < most, "{mean} {most}");
+        assert!(crate::report::html(&results).contains("<span class=\"failed\"> failed</span>"));
     }
 
     /// Found by a newcomer: 1630 beside 785, of a run that was interrupted: of the one only small queues had been run, of the other

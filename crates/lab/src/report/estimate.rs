@@ -3,14 +3,17 @@
 //! A big study has more cells than a reader has patience, so a report shows means over the levels of
 //! the factors that matter least. They are **geometric** means: cells of different block sizes lie
 //! factors apart, and an arithmetic mean would be that of the largest alone; and what a reader takes
-//! from them are ratios. On the logarithmic scale the mean of *n* independent cells with relative half
-//! widths *hᵢ* has the relative half width √(Σ*hᵢ*²)/*n*. That is the uncertainty of the mean of
-//! *these* cells; it says nothing of levels that were not run.
+//! from them are ratios.
 //!
-//! Where a value is not positive the mean is arithmetic, by the same rule on absolute widths. What is
+//! Their interval is found as the verdict finds that of a score ([`crate::stats::by_repeat`]), so that one mean has one interval
+//! wherever it stands: the geometric mean of the cells in each repeat is a sample, and Student's interval is of those. It is the
+//! uncertainty of the mean of *these* cells; it says nothing of levels that were not run.
+//!
+//! Where a value is not positive the mean is arithmetic, by the same rule. What is
 //! not a finite number is treated as not measured.
 
 use crate::results::{Cell, Metric};
+use crate::stats;
 
 /// A mean with the ends of its interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -51,29 +54,32 @@ impl Estimate {
         (self.samples > 1 || half > 0.0).then_some(half)
     }
 
-    /// The mean of several cells; `None` of none. Of one cell it is the cell's own.
-    pub fn mean_of(estimates: &[Estimate]) -> Option<Estimate> {
-        let first = *estimates.first()?;
-        if estimates.len() == 1 {
-            return Some(first);
+    /// The mean of a metric of several cells; `None` of none. Of one cell it is the cell's own.
+    pub fn mean_of(metrics: &[&Metric], confidence: f64) -> Option<Estimate> {
+        let finite = |metric: &&&Metric| metric.mean.is_finite();
+        let metrics: Vec<&Metric> = metrics.iter().filter(finite).copied().collect();
+        if let [one] = metrics.as_slice() {
+            return Estimate::of(one);
         }
-        let n = estimates.len() as f64;
-        let half = |e: &Estimate| (e.high - e.mean).max(e.mean - e.low);
-        let geometric = estimates.iter().all(|e| e.mean > 0.0);
-        let (mean, width) = if geometric {
-            let mean = (estimates.iter().map(|e| e.mean.ln()).sum::<f64>() / n).exp();
-            let squares: f64 = estimates.iter().map(|e| (half(e) / e.mean).powi(2)).sum();
-            (mean, mean * squares.sqrt() / n)
-        } else {
-            let mean = estimates.iter().map(|e| e.mean).sum::<f64>() / n;
-            (mean, estimates.iter().map(|e| half(e).powi(2)).sum::<f64>().sqrt() / n)
+        let samples = |metric: &Metric| match metric.samples.is_empty() {
+            true => vec![metric.mean],
+            false => metric.samples.clone(),
         };
+        let all: Vec<Vec<f64>> = metrics.iter().map(|metric| samples(metric)).collect();
+        let logs: Option<Vec<Vec<f64>>> =
+            all.iter().map(|samples| stats::logarithms(samples)).collect();
+        let is_geometric = logs.is_some();
+        let back = |value: f64| if is_geometric { value.exp() } else { value };
+        let all = logs.unwrap_or(all);
+        let cells: Vec<&[f64]> = all.iter().map(Vec::as_slice).collect();
+        let repeats = stats::by_repeat(&cells)?;
+        let interval = stats::t_interval(&repeats, confidence);
         Some(Estimate {
-            mean,
-            low: mean - width,
-            high: mean + width,
-            samples: estimates.iter().map(|e| e.samples).min().unwrap_or(0),
-            cells: estimates.iter().map(|e| e.cells).sum(),
+            mean: back(stats::mean(&repeats)),
+            low: back(interval.low),
+            high: back(interval.high),
+            samples: repeats.len(),
+            cells: metrics.len(),
         })
     }
 }
@@ -82,17 +88,26 @@ impl Estimate {
 mod tests {
     use super::*;
 
-    fn estimate(mean: f64, half: f64) -> Estimate {
-        Estimate { mean, low: mean - half, high: mean + half, samples: 3, cells: 1 }
+    fn metric(samples: &[f64]) -> Metric {
+        let prng = stdx::Prng::new(1);
+        stats::metric(samples.to_vec(), 0.95, stats::IntervalMethod::T, prng)
     }
 
     /// With an arithmetic mean the largest block size alone would decide which layout looks best.
     #[test]
     fn cells_are_drawn_together_by_their_geometric_mean() {
-        let both = Estimate::mean_of(&[estimate(10.0, 1.0), estimate(1000.0, 100.0)]).unwrap();
-        assert!((both.mean - 100.0).abs() < 1e-9);
-        assert!((both.half_width().unwrap() - 100.0 * 0.1 * 2_f64.sqrt() / 2.0).abs() < 1e-9);
-        assert_eq!(both.cells, 2);
+        let (small, large) = (metric(&[9.0, 10.0, 11.0]), metric(&[990.0, 1000.0, 1010.0]));
+        let both = Estimate::mean_of(&[&small, &large], 0.95).unwrap();
+        let repeats = [(9.0_f64 * 990.0).sqrt(), 100.0, (11.0_f64 * 1010.0).sqrt()];
+        let (mean, interval) = stats::geometric_mean(&repeats, 0.95).expect("above 0");
+        for (is, expected) in
+            [(both.mean, mean), (both.low, interval.low), (both.high, interval.high)]
+        {
+            assert!((is / expected - 1.0).abs() < 1e-9, "{both:?}");
+        }
+        assert_eq!((both.cells, both.samples), (2, 3));
+        let one = Estimate::mean_of(&[&small], 0.95).unwrap();
+        assert_eq!((one.mean, one.low), (small.mean, small.ci_low), "a cell's own");
     }
 
     #[test]
@@ -107,7 +122,7 @@ mod tests {
 
     #[test]
     fn a_zero_among_the_cells_does_not_swallow_the_mean() {
-        let both = Estimate::mean_of(&[estimate(0.0, 0.0), estimate(10.0, 1.0)]).unwrap();
+        let both = Estimate::mean_of(&[&metric(&[0.0, 0.0]), &metric(&[9.0, 11.0])], 0.95).unwrap();
         assert_eq!(both.mean, 5.0);
     }
 }

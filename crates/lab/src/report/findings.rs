@@ -61,7 +61,7 @@ pub fn in_brief(findings: &[Finding<'_>], cells: usize) -> String {
     findings.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// Why cells have no figures, by the number of cells.
+/// Why cells failed, by the number of cells.
 pub fn errors(results: &Results) -> Vec<Finding<'_>> {
     gathered(&results.cells, |cell| cell.error.iter().map(|error| Said::plain(error)).collect())
 }

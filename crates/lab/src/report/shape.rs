@@ -24,7 +24,8 @@
 use super::estimate::Estimate;
 use super::figures::{factor_label, level_value, significant};
 use crate::phases;
-use crate::results::{Cell, Results};
+use crate::results::{Cell, Metric, Results};
+use crate::stats;
 
 /// How many panels a group's plot has before factors are averaged over. More don't fit a screen.
 pub const PANELS_MAX: usize = 4;
@@ -119,6 +120,8 @@ pub struct Group<'a> {
     pub averaged: Vec<usize>,
     /// For each cell the level's index of each factor.
     pub(super) positions: Vec<Vec<usize>>,
+    /// Of the intervals.
+    confidence: f64,
 }
 
 /// Cuts a study into groups.
@@ -150,7 +153,10 @@ pub fn groups(results: &Results) -> Vec<Group<'_>> {
             None => parts.push((together, cells)),
         }
     }
-    parts.into_iter().map(|(_, cells)| Group::new(cells, compared.as_deref())).collect()
+    parts
+        .into_iter()
+        .map(|(_, cells)| Group::new(cells, compared.as_deref(), results.confidence))
+        .collect()
 }
 
 /// How many phases of tools that go through some have a rate here.
@@ -213,22 +219,14 @@ fn primary_metric(cells: &[&Cell]) -> String {
     if has("duration_s") && (operation || !(has("iops") || has("throughput_mb_s"))) {
         return "duration_s".into();
     }
-    let sizes: Vec<Estimate> = cells
-        .iter()
-        .filter_map(|cell| {
-            let rate = Estimate::of_cell(cell, "throughput_mb_s")?.mean * 1e6;
-            let size = rate / Estimate::of_cell(cell, "iops")?.mean;
-            (size.is_finite() && size > 0.0).then_some(Estimate {
-                mean: size,
-                low: size,
-                high: size,
-                samples: 1,
-                cells: 1,
-            })
-        })
-        .collect();
-    match Estimate::mean_of(&sizes) {
-        Some(size) if size.mean >= LARGE_IO_BYTES => "throughput_mb_s".into(),
+    let size = |cell: &&Cell| {
+        let rate = Estimate::of_cell(cell, "throughput_mb_s")?.mean * 1e6;
+        let size = rate / Estimate::of_cell(cell, "iops")?.mean;
+        (size.is_finite() && size > 0.0).then_some(size)
+    };
+    let sizes: Vec<f64> = cells.iter().filter_map(size).collect();
+    match stats::logarithms(&sizes) {
+        Some(logs) if stats::mean(&logs).exp() >= LARGE_IO_BYTES => "throughput_mb_s".into(),
         _ => ordered_metrics(cells, None).into_iter().next().unwrap_or_else(|| "iops".into()),
     }
 }
@@ -250,7 +248,7 @@ fn ordered_metrics(cells: &[&Cell], primary: Option<&str>) -> Vec<String> {
 }
 
 impl<'a> Group<'a> {
-    fn new(cells: Vec<&'a Cell>, compared: Option<&str>) -> Group<'a> {
+    fn new(cells: Vec<&'a Cell>, compared: Option<&str>, confidence: f64) -> Group<'a> {
         let primary = primary_metric(&cells);
         let workloads = distinct_levels(&cells, |cell| &cell.workload);
         let mut factors: Vec<Factor> = Vec::new();
@@ -290,6 +288,7 @@ impl<'a> Group<'a> {
             panels: Vec::new(),
             averaged: Vec::new(),
             positions,
+            confidence,
         };
         group.give_parts(compared);
         group
@@ -400,11 +399,18 @@ impl<'a> Group<'a> {
             .map(|(cell, _)| *cell)
     }
 
-    /// The mean over all cells at these levels that have the metric.
+    /// The mean over all cells at these levels that have the metric and did not fail; of one cell by itself what it has.
     pub fn estimate(&self, at: &[(usize, usize)], metric: &str) -> Option<Estimate> {
-        let estimates: Vec<Estimate> =
-            self.select(at).filter_map(|cell| Estimate::of_cell(cell, metric)).collect();
-        Estimate::mean_of(&estimates)
+        let is_one = self.select(at).nth(1).is_none();
+        let counts = self.select(at).filter(|cell| is_one || cell.is_sound());
+        let figures: Vec<&Metric> = counts.filter_map(|cell| cell.metrics.get(metric)).collect();
+        Estimate::mean_of(&figures, self.confidence)
+    }
+
+    /// Whether at these levels there is one cell, which failed: what figures it has are marked.
+    pub fn is_failed_cell(&self, at: &[(usize, usize)]) -> bool {
+        let mut cells = self.select(at);
+        cells.next().is_some_and(|cell| !cell.is_sound()) && cells.next().is_none()
     }
 
     /// Every combination of levels of these factors that has a cell, the first factor slowest.

@@ -250,10 +250,13 @@ impl Page {
             for column in columns {
                 let at = [column.as_slice(), &row].concat();
                 let figure = group.estimate(&at, group.primary()).map(|e| unit.figure(e));
-                let partial = figure.is_some() && group.is_partial(&at, group.primary());
+                let is_failed = group.is_failed_cell(&at);
+                let partial =
+                    figure.is_some() && !is_failed && group.is_partial(&at, group.primary());
                 any_partial |= partial;
                 let failed = group.select(&at).any(|cell| cell.error.is_some());
                 line.push(match (figure, failed) {
+                    (Some(figure), _) if is_failed => format!("{figure}, failed"),
                     (Some(figure), _) => figure + if partial { " *" } else { "" },
                     (None, true) => "failed".into(),
                     (None, false) => "—".into(),
@@ -286,6 +289,10 @@ impl Page {
                     any_partial = true;
                     format!("{}, {have} of {all} cells", group.row_label(&row))
                 }
+                _ if group.is_failed_cell(&row) => match group.row_label(&row) {
+                    none if none.is_empty() => "failed".to_owned(),
+                    label => format!("{label}, failed"),
+                },
                 _ => group.row_label(&row),
             };
             let figures = metrics.iter().zip(&units).map(|(metric, unit)| {
@@ -328,7 +335,8 @@ impl Page {
             let figures = metrics.iter().zip(&units).map(|(metric, unit)| {
                 let estimate = super::estimate::Estimate::of_cell(cell, metric);
                 match (estimate, &cell.error) {
-                    (Some(estimate), _) => unit.figure(estimate),
+                    (Some(estimate), None) => unit.figure(estimate),
+                    (Some(estimate), Some(_)) => format!("{}, failed", unit.figure(estimate)),
                     (None, Some(_)) => "failed".into(),
                     (None, None) => "—".into(),
                 }

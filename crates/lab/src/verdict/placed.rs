@@ -33,7 +33,7 @@ impl<'a> Placed<'a> {
             alone: false,
         };
         let test = |other: &'a Score| {
-            let test = stats::welch(&best.logs, &other.logs, confidence);
+            let test = best.test(other, confidence);
             test.map(|test| (other, test))
         };
         let tests: Vec<(&Score, stats::Welch)> = others.iter().filter_map(test).collect();
@@ -49,7 +49,9 @@ impl<'a> Placed<'a> {
             let is_behind = !placed.worse.is_empty() || !placed.unsure.is_empty();
             if p < 1.0 - confidence {
                 placed.worse.push(other);
-            } else if best.beats_always(other, asked.better) {
+            } else if best.beats_always(other, asked.better)
+                && !best.is_within_sampling(other, confidence)
+            {
                 placed.unsure.push(other);
             } else if is_behind {
                 placed.unplaced.push(other);
@@ -60,6 +62,11 @@ impl<'a> Placed<'a> {
         Some(placed)
     }
 
+    /// Those that were run once, beside others that were run more often: with a figure and no interval.
+    pub(super) fn once(&self) -> Vec<&'a Score> {
+        self.unplaced.iter().copied().filter(|score| score.logs.len() < 2).collect()
+    }
+
     /// How often each was run.
     pub(super) fn repeats(&self) -> usize {
         self.best.logs.len()
@@ -68,9 +75,11 @@ impl<'a> Placed<'a> {
     /// The best of those that are behind the best, be it told or unsure.
     pub(super) fn next(&self) -> Option<&'a Score> {
         let behind = self.worse.iter().chain(&self.unsure).copied();
-        behind.min_by(|one, other| {
-            let away = |score: &Score| (score.log() - self.best.log()).abs();
-            away(one).total_cmp(&away(other))
-        })
+        behind.min_by(|one, other| self.best.away(one).total_cmp(&self.best.away(other)))
+    }
+
+    /// Whether none that can't be placed stands before this one, which is the next of those that can.
+    pub(super) fn is_second(&self, next: &Score) -> bool {
+        self.unplaced.iter().all(|other| self.best.away(other) > self.best.away(next))
     }
 }

@@ -7,9 +7,9 @@
 //! which of them it is otherwise ([`Score::holds_in_each`], [`elsewhere`]).
 
 use crate::claims::Measured;
-use crate::metrics::{Better, SHOWN_RATIO_MIN, UNSURE_RATIO};
+use crate::metrics::{self, Better, SHOWN_RATIO_MIN, UNSURE_RATIO};
 use crate::results::{Cell, Metric};
-use crate::stats;
+use crate::stats::{self, Interval, Welch};
 use crate::study::Study;
 use std::collections::BTreeMap;
 
@@ -36,12 +36,49 @@ pub(super) struct Score {
     pub(super) logs: Vec<f64>,
     /// The logarithms of each cell, by repeat; of all scores that were made together the same combinations in the same order.
     pub(super) cells: Vec<Vec<f64>>,
+    /// Of each of those by how much of itself its mean may be off, as a standard error, by the sampling of an operation alone.
+    pub(super) errors: Vec<f64>,
+    /// Of one cell its figure, as it stands in all tables.
+    pub(super) figure: Option<Metric>,
 }
 
 impl Score {
     /// The mean of the logarithms.
     pub(super) fn log(&self) -> f64 {
         stats::mean(&self.logs)
+    }
+
+    /// How far it is from another, as logarithms.
+    pub(super) fn away(&self, other: &Score) -> f64 {
+        (self.log() - other.log()).abs()
+    }
+
+    /// The standard error of [`Score::log`] by sampling alone.
+    fn error(&self) -> f64 {
+        root_of_squares(&self.errors) / self.errors.len().max(1) as f64
+    }
+
+    /// Welch's test of this score against another, which tells nothing that is within the errors of sampling.
+    pub(super) fn test(&self, other: &Score, confidence: f64) -> Option<Welch> {
+        let error = root_of_squares(&[self.error(), other.error()]);
+        let test = stats::welch(&self.logs, &other.logs, confidence)?;
+        Some(test.with_known_error(error, confidence))
+    }
+
+    /// The same of one of their cells.
+    fn test_of_cell(&self, other: &Score, cell: usize, confidence: f64) -> Option<Welch> {
+        let test = stats::welch(self.cells.get(cell)?, other.cells.get(cell)?, confidence)?;
+        let error = |score: &Score| score.errors.get(cell).copied().unwrap_or(0.0);
+        Some(test.with_known_error(root_of_squares(&[error(self), error(other)]), confidence))
+    }
+
+    /// Whether the two differ by no more than the sampling of operations may make.
+    pub(super) fn is_within_sampling(&self, other: &Score, confidence: f64) -> bool {
+        let difference = self.log() - other.log();
+        let known =
+            Welch { difference, interval: Interval { low: difference, high: difference }, p: 0.0 };
+        let error = root_of_squares(&[self.error(), other.error()]);
+        known.with_known_error(error, confidence).p >= 1.0 - confidence
     }
 
     /// The lowest and the highest mean among its cells.
@@ -60,17 +97,17 @@ impl Score {
     pub(super) fn holds_in_each(&self, other: &Score, asked: &Asked<'_>) -> bool {
         let better = asked.better;
         let average = better.lead(self.log(), other.log());
-        let denies = |(own, others): (&Vec<f64>, &Vec<f64>)| {
+        let denies = |(cell, (own, others)): (usize, (&Vec<f64>, &Vec<f64>))| {
             let is_ahead =
                 better.lead(stats::mean(own), stats::mean(others)) >= SHOWN_RATIO_MIN.ln();
-            let test = stats::welch(own, others, asked.study.confidence);
+            let test = self.test_of_cell(other, cell, asked.study.confidence);
             let most = test.map(|test| match better {
                 Better::Higher => test.interval.high,
                 Better::Lower => -test.interval.low,
             });
             !is_ahead && (always(others, own, better) || most.is_some_and(|most| most < average))
         };
-        !self.cells.iter().zip(&other.cells).any(denies)
+        !self.cells.iter().zip(&other.cells).enumerate().any(denies)
     }
 
     /// Whether the mean of each cell is better than the other's.
@@ -79,8 +116,11 @@ impl Score {
         cells.all(|(own, others)| better.lead(stats::mean(own), stats::mean(others)) > 0.0)
     }
 
-    /// As a figure, with its interval.
+    /// As a figure, with its interval: of one cell its own, so that it stands nowhere otherwise.
     pub(super) fn as_metric(&self, confidence: f64) -> Metric {
+        if let Some(figure) = &self.figure {
+            return figure.clone();
+        }
         let interval = stats::t_interval(&self.logs, confidence);
         let mean = stats::mean(&self.logs).exp();
         // Beyond any measurement an end is no number that a reader could do anything with.
@@ -103,37 +143,62 @@ fn always(these: &[f64], those: &[f64], better: Better) -> bool {
     }
 }
 
-/// `; in 2 of 6 cells raid5-8 or raid6-8 does better`: where the best of these, which are ranked, is not the best of a cell. That
-/// is told by Welch's test, corrected for all levels and cells, or by each repeat and a ratio of [`UNSURE_RATIO`]. Nothing where
-/// it is the best of each.
+/// The root of the sum of squares, as errors add that are independent.
+fn root_of_squares(errors: &[f64]) -> f64 {
+    errors.iter().map(|error| error.powi(2)).sum::<f64>().sqrt()
+}
+
+/// A cell in which another level does better than the best over all.
+struct Elsewhere<'a> {
+    cell: usize,
+    level: &'a str,
+    /// By how much that one is ahead.
+    lead: f64,
+    /// Told by the test; else only each repeat says so.
+    is_sure: bool,
+}
+
+/// `; in 2 of 6 cells raid5-8 or raid6-8 does better, not sure`: where the best of these, which are ranked, is not the best of a
+/// cell. That is told by Welch's test, corrected for all pairs of levels in all cells, as what turns at a setting is (`turns`), or
+/// by each repeat and a ratio of [`UNSURE_RATIO`], which is named as what it is. Nothing where it is the best of each.
 pub(super) fn elsewhere(scores: &[Score], asked: &Asked<'_>) -> String {
-    let Some((best, others)) = scores.split_first() else { return String::new() };
-    // Of each cell and each other level: by how much that one is ahead, how likely chance is, and whether each repeat says so.
-    let mut seen: Vec<(usize, &str, f64, bool)> = Vec::new();
-    let mut chances: Vec<f64> = Vec::new();
-    for (cell, own) in best.cells.iter().enumerate() {
-        for other in others {
-            let Some(logs) = other.cells.get(cell) else { continue };
-            let lead = asked.better.lead(stats::mean(logs), stats::mean(own));
-            let shows = lead >= SHOWN_RATIO_MIN.ln();
-            let test = stats::welch(logs, own, asked.study.confidence).filter(|_| shows);
-            chances.push(test.map_or(1.0, |test| test.p));
-            let by_each = lead >= UNSURE_RATIO.ln() && always(logs, own, asked.better);
-            seen.push((cell, &other.level, lead, by_each));
+    let Some(best) = scores.first() else { return String::new() };
+    let confidence = asked.study.confidence;
+    let (mut seen, mut chances) = (Vec::new(), Vec::new());
+    for cell in 0..best.cells.len() {
+        for (place, above) in scores.iter().enumerate() {
+            for below in &scores[place + 1..] {
+                let (Some(own), Some(others)) = (below.cells.get(cell), above.cells.get(cell))
+                else {
+                    continue;
+                };
+                let lead = asked.better.lead(stats::mean(own), stats::mean(others));
+                let shows = lead >= SHOWN_RATIO_MIN.ln();
+                let test = below.test_of_cell(above, cell, confidence).filter(|_| shows);
+                chances.push(test.map_or(1.0, |test| test.p));
+                let by_each = lead >= UNSURE_RATIO.ln() && always(own, others, asked.better);
+                let level = below.level.as_str();
+                seen.push((place, by_each, Elsewhere { cell, level, lead, is_sure: false }));
+            }
         }
     }
-    let told = seen.into_iter().zip(stats::holm(&chances));
-    let mut told: Vec<(usize, &str, f64)> = told
-        .filter(|((.., by_each), p)| *by_each || *p < 1.0 - asked.study.confidence)
-        .map(|((cell, level, lead, _), _)| (cell, level, lead))
-        .collect();
-    // Of each cell the one that is farthest ahead.
-    told.sort_by(|one, other| one.0.cmp(&other.0).then(other.2.total_cmp(&one.2)));
-    told.dedup_by_key(|(cell, ..)| *cell);
+    let mut told: Vec<Elsewhere<'_>> = Vec::new();
+    for ((place, by_each, one), p) in seen.into_iter().zip(stats::holm(&chances)) {
+        let is_sure = p < 1.0 - confidence;
+        if place == 0 && (is_sure || by_each) {
+            told.push(Elsewhere { is_sure, ..one });
+        }
+    }
+    // Of each cell the one that is farthest ahead of those that are surest.
+    told.sort_by(|one, other| {
+        let by_cell = one.cell.cmp(&other.cell).then(other.is_sure.cmp(&one.is_sure));
+        by_cell.then(other.lead.total_cmp(&one.lead))
+    });
+    told.dedup_by_key(|one| one.cell);
     let mut levels: Vec<&str> = Vec::new();
-    for (_, level, _) in &told {
-        if !levels.contains(level) {
-            levels.push(level);
+    for one in &told {
+        if !levels.contains(&one.level) {
+            levels.push(one.level);
         }
     }
     let named = match levels.len() {
@@ -141,18 +206,34 @@ pub(super) fn elsewhere(scores: &[Score], asked: &Asked<'_>) -> String {
         1..=BETTER_NAMED_MAX => levels.join(" or "),
         _ => "another".to_owned(),
     };
-    format!("; in {} of {} cells {named} does better", told.len(), best.cells.len())
+    let unsure = match told.iter().filter(|one| !one.is_sure).count() {
+        0 => String::new(),
+        all if all == told.len() => ", not sure".to_owned(),
+        some => format!(", in {some} of them not sure"),
+    };
+    format!("; in {} of {} cells {named} does better{unsure}", told.len(), best.cells.len())
+}
+
+/// A cell of a level.
+struct OfCell<'a> {
+    figure: &'a Metric,
+    /// The logarithms of its samples.
+    logs: Vec<f64>,
+    /// See [`Score::errors`].
+    error: f64,
 }
 
 /// The scores of all levels over the combinations that all of them have, the best first, and how many those combinations are.
 pub(super) fn scores(asked: &Asked<'_>, chosen: &[&Measured<'_>]) -> (Vec<Score>, usize) {
     let Asked { study, by, metric, better } = *asked;
-    let mut levels: BTreeMap<String, BTreeMap<String, Vec<f64>>> = BTreeMap::new();
+    let mut levels: BTreeMap<String, BTreeMap<String, OfCell<'_>>> = BTreeMap::new();
     for measured in chosen {
         let Some(level) = measured.spec.factors.get(by) else { continue };
-        let samples = measured.cell.metrics.get(metric).map(|figure| figure.samples.as_slice());
-        let Some(logs) = samples.and_then(stats::logarithms) else { continue };
-        levels.entry(level.to_string()).or_default().insert(without(measured.cell, by), logs);
+        let Some(figure) = measured.cell.metrics.get(metric) else { continue };
+        let Some(logs) = stats::logarithms(&figure.samples) else { continue };
+        let error = metrics::sampling_error(measured.cell, metric);
+        let of_cell = OfCell { figure, logs, error };
+        levels.entry(level.to_string()).or_default().insert(without(measured.cell, by), of_cell);
     }
     let mut shared: Option<Vec<String>> = None;
     for combinations in levels.values() {
@@ -172,15 +253,20 @@ pub(super) fn scores(asked: &Asked<'_>, chosen: &[&Measured<'_>]) -> (Vec<Score>
     let mut scores: Vec<Score> = in_order
         .filter_map(|level| {
             let combinations = levels.get(&level)?;
-            let samples: Vec<&Vec<f64>> =
+            let cells: Vec<&OfCell<'_>> =
                 shared.iter().filter_map(|name| combinations.get(name)).collect();
-            let repeats = samples.iter().map(|logs| logs.len()).min()?;
-            let score = |repeat: usize| {
-                let sum: f64 = samples.iter().filter_map(|logs| logs.get(repeat)).sum();
-                sum / samples.len() as f64
+            let logs: Vec<&[f64]> = cells.iter().map(|cell| cell.logs.as_slice()).collect();
+            let figure = match cells.as_slice() {
+                [one] => Some(one.figure.clone()),
+                _ => None,
             };
-            let logs = (0..repeats).map(score).collect();
-            Some(Score { level, logs, cells: samples.into_iter().cloned().collect() })
+            Some(Score {
+                level,
+                logs: stats::by_repeat(&logs)?,
+                cells: cells.iter().map(|cell| cell.logs.clone()).collect(),
+                errors: cells.iter().map(|cell| cell.error).collect(),
+                figure,
+            })
         })
         .collect();
     rank(&mut scores, better);

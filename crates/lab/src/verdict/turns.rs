@@ -133,7 +133,7 @@ fn among(
         for (place, over) in here.iter().enumerate() {
             for under in here.iter().skip(place + 1) {
                 let at = |level: &str| overall.iter().position(|score| score.level == level);
-                let test = stats::welch(&over.logs, &under.logs, asked.study.confidence);
+                let test = over.test(under, asked.study.confidence);
                 let (Some(its), Some(others), Some(test)) =
                     (at(&over.level), at(&under.level), test)
                 else {

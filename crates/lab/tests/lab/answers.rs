@@ -348,6 +348,26 @@ fn what_both_runs_were_limited_by_or_a_cache_answered_is_no_verdict() {
         assert!(!both.verdict.contains("better"), "{}", both.verdict);
         assert_eq!(both.comparisons[2].difference, Difference::Undecided);
     }
+    // A host that others kept busy was not filled by the runs.
+    let of_host = |scale: f64, seed: u64| {
+        let mut made = with("saturated-processor", scale, seed);
+        let text = "the processor is saturated: all cores of the host together were busy for 99 % of the time";
+        made.cells.iter_mut().for_each(|cell| cell.pitfalls[0].text = text.to_owned());
+        made
+    };
+    let both = compare(&of_host(1.0, 1), &of_host(1.5, 2)).expect("they share cells");
+    assert!(both.verdict.contains("all processors of the host were busy"), "{}", both.verdict);
+    assert!(!both.verdict.contains("filled"), "{}", both.verdict);
+    // Of a phase of a tool that is said, and of the other metrics it says nothing.
+    let in_phase = |text: &str| {
+        let mut made = with("cached-by-disks", 1.5, 2);
+        made.cells.iter_mut().for_each(|cell| cell.pitfalls[0].text = text.to_owned());
+        compare(&results(1.0, 1), &made).expect("they share cells").verdict
+    };
+    let seeks = in_phase("answered from the disks' own caches in random seeks: 71 % of the reads");
+    assert!(seeks.starts_with("B is better in 2 of 6 cells"), "{seeks}");
+    let all = in_phase("answered from the disks' own caches: 71 % of the reads");
+    assert!(all.contains("there is no verdict in 2: a cache answered in B"), "{all}");
     let one = compare(&with("saturated-link", 1.0, 1), &results(1.5, 2)).expect("they share cells");
     assert!(
         one.verdict.starts_with("B is better in 2 of 6 cells"),

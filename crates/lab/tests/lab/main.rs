@@ -2,6 +2,7 @@
 //! compiled and linked once. The tests of one file: `cargo test --test lab -- answers::`.
 
 mod answers;
+mod no_ground;
 mod output_directory;
 mod pitfalls;
 mod running;

@@ -73,6 +73,7 @@ impl DiskView for View {
             flushes: Some(FlushSample { ios: flushes.ios, time: flushes.latency_sum }),
             busy: counters.busy,
             at_work: std::time::Duration::ZERO,
+            reads_from_cache: None,
             unwritten: 0,
         }
     }
@@ -83,6 +84,7 @@ fn honest() -> Surroundings {
     Surroundings {
         cores: Some(4),
         memory: Some(ByteCount::gib(8)),
+        disk_caches: None,
         buffered: Some(false),
         write_back: None,
         content: Some(ContentSpec::default()),

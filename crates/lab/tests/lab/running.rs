@@ -131,7 +131,9 @@ fn a_cell_that_fails_says_why_and_the_others_go_on() {
         Some("reading 4 KiB at byte 0 of disk3: input/output error; see to the disk")
     );
     assert!(
-        results.verdict.contains("1 of 6 cells failed and are left out."),
+        results.verdict.contains(
+            "1 of 6 cells failed and is left out: layout=a/random/queue_depth=4 (reading 4 KiB"
+        ),
         "{}",
         results.verdict
     );

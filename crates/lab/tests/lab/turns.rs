@@ -195,6 +195,8 @@ fn what_turns_in_each_of_too_few_repeats_is_told_and_marked() {
         text.contains("at 1 raid10-8 does best, ") && text.contains(" × raid5-8, not sure"),
         "{text}"
     );
+    // The count of cells says no more than what turns in them.
+    assert!(text.contains("; in 2 of 4 cells raid10-8 does better, not sure"), "{text}");
 }
 
 #[test]
@@ -306,7 +308,15 @@ fn a_level_that_was_run_once_beside_others_is_said_to_be_that_and_they_are_not()
     let three = once("factor.layout=raid0-8,raid10-8,raid5-8");
     assert!(three.verdict.contains("raid10-8 does best"), "{}", three.verdict);
     let standings = standings(&three);
-    assert_eq!((&*standings[0], &*standings[1]), ("best", "too uncertain to place"));
+    assert_eq!(
+        (&*standings[0], &*standings[1]),
+        ("best of those run more than once", "one repeat: no interval")
+    );
+    for said in
+        [" more than once: 1", " × raid0-8, the next that can be placed", "not placed: raid5-8 50"]
+    {
+        assert!(three.verdict.contains(said), "{said}: {}", three.verdict);
+    }
     assert!(standings[2].ends_with(" × the best"), "{standings:?}");
 }
 
@@ -336,6 +346,13 @@ fn a_score_over_several_cells_says_so_and_shows_their_ends() {
         |_, _, _, _| 1.0,
     );
     assert_eq!(one.rankings[0].cells, 1);
+    let figure = |layout: &str| {
+        let cell = one.cells.iter().find(|cell| cell.factors["layout"] == layout);
+        cell.expect("it was run").metrics["iops"].clone()
+    };
+    for row in &one.rankings[0].rows {
+        assert_eq!(row.score, figure(&row.level), "a cell's own figure and interval");
+    }
     assert!(!text(&one, WIDE).contains("lowest – highest"));
 }
 

@@ -125,6 +125,11 @@ impl Disk {
         self.inner.borrow_mut().model.at_work(self.reactor.now())
     }
 
+    /// Reads that were answered from its buffer until now: what the heads had read, or what was written.
+    pub fn answered_from_buffer(&self) -> u64 {
+        self.inner.borrow().model.answered_from_buffer()
+    }
+
     /// Bytes of writes that wait in its buffer, answered and not on the medium.
     pub fn unwritten(&self) -> ByteCount {
         ByteCount(self.inner.borrow().model.buffered_blocks() * self.block)

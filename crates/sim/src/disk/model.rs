@@ -241,6 +241,9 @@ pub struct DiskModel {
     /// Since when they are busy with a job.
     busy_since: Instant,
 
+    /// Reads for which the buffer had, or got meanwhile, all that was asked for.
+    answered_from_buffer: u64,
+
     /// Where the last write ended, if the last command was one.
     after_write: Option<u64>,
     interface_free: Instant,
@@ -307,6 +310,7 @@ impl DiskModel {
             stretches_max: profile.write_cache_extents.value as usize,
             worked: Duration::ZERO,
             busy_since: Instant::START,
+            answered_from_buffer: 0,
             after_write: None,
             interface_free: Instant::START,
             mechanism: Mechanism::Idle,
@@ -426,6 +430,11 @@ impl DiskModel {
             Mechanism::Busy { .. } => self.worked + now.since(self.busy_since),
             _ => self.worked,
         }
+    }
+
+    /// Reads that were answered from the buffer until now, without the arm going there.
+    pub fn answered_from_buffer(&self) -> u64 {
+        self.answered_from_buffer
     }
 
     /// Cuts the power: forgets all commands and all buffers. A write-back or write that was under way

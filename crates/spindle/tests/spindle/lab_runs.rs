@@ -553,7 +553,7 @@ fn a_tool_that_is_interrupted_tells_of_the_repeats_that_are_done() {
     assert_eq!(output.status.code(), Some(130), "{errors}");
     assert!(errors.contains("of 500 repeats: the result is of these"), "{errors}");
     let left = files.read_dir().expect("it lists").count();
-    assert!(left == 0 && !errors.contains("leaves"), "{errors}");
+    assert!(left == 0 && !errors.contains("; it leaves"), "{errors}");
     assert!(rest.iter().any(|line| line.contains("PARTIAL")), "{rest:?}");
     let part = written(dir.path(), "out");
     let done = part["partial"]["done"].as_u64().expect("how many are done");

@@ -70,6 +70,107 @@ fn jobs_of_fio_that_did_other_work_get_no_verdict_and_are_told_apart() {
     assert_eq!(results["cells"][0]["parameters"]["y.rw"], "write");
 }
 
+/// Jobs that fail at once are fast, or slow, and neither is a figure of the storage.
+#[test]
+fn a_job_that_failed_is_named_before_all_else_and_is_no_ground_for_a_verdict() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let job = ["fio", "--name=x", "--size=1m", "--rw=randread", "--repeats=3"];
+    lab(dir.path(), &[&job[..], &["--out=a"]].concat());
+    let output = Command::new(env!("CARGO_BIN_EXE_spindle"))
+        .arg("lab")
+        .args(job)
+        .args(["--max_latency=1us", "--out=b"])
+        .current_dir(dir.path())
+        .output()
+        .expect("the program starts");
+    let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(!output.status.success(), "{shown}");
+    let verdict = shown.split("Verdict").last().expect("a report");
+    let verdict = verdict.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(verdict.starts_with("x failed: job x: an I/O took "), "{shown}");
+    assert!(verdict.contains(". There is no verdict on what it gave."), "{shown}");
+    assert!(!verdict.contains("I/Os a second"), "{shown}");
+
+    let (text, json) = compared(dir.path());
+    let first = text.lines().nth(1).expect("a note");
+    assert!(first.starts_with("  ! in B x failed: job x: an I/O took "), "{text}");
+    assert_eq!(json["verdict"], "No verdict on x: failed in B.", "{text}");
+    for one in json["comparisons"].as_array().expect("comparisons") {
+        assert_eq!((&one["difference"], &one["p"]), (&"undecided".into(), &Value::Null), "{one}");
+    }
+    assert!(!text.contains("better") && !text.contains("worse"), "{text}");
+    // The figures are there to look at.
+    assert!(text.lines().any(|line| line.contains("I/Os a second")), "{text}");
+
+    let text = lab(dir.path(), &["compare", "a", "a"]);
+    assert!(text.contains("! A and B are the same run"), "{text}");
+    assert!(!text.contains("one after the other"), "{text}");
+}
+
+/// The first run made the file that the second found: both are of one directory.
+#[test]
+fn the_place_is_told_alike_whether_the_file_was_there_or_not_and_from_wherever_it_is_called() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let (sub, file) = (dir.path().join("sub"), "--rw=read");
+    std::fs::create_dir(&sub).expect("made");
+    let job = ["fio", "--name=x", "--size=64k", file];
+    lab(dir.path(), &[&job[..], &["--dir=sub", "--out=a"]].concat());
+    lab(&sub, &[&job[..], &["--out=../b"]].concat());
+    let (text, _) = compared(dir.path());
+    assert!(!text.contains("not said"), "{text}");
+    for out in ["a", "b"] {
+        let words = ["probe", "dd", "of=made", "bs=4k", "count=4", "--force", "--out", out];
+        lab(dir.path(), &words);
+    }
+    let (text, _) = compared(dir.path());
+    assert!(!text.contains("not said"), "{text}");
+}
+
+/// Such a job ends well, as fio has it, and its rate is that of what was not written.
+#[test]
+fn a_job_that_went_on_after_errors_is_said_to_have() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let full = ["--filename=/dev/full", "--rw=write", "--size=64k", "--continue_on_error=write"];
+    lab(dir.path(), &[&["fio", "--name=x"], &full[..], &["--out=a"]].concat());
+    let text = std::fs::read_to_string(dir.path().join("a/results.json")).expect("there");
+    let results: Value = serde_json::from_str(&text).expect("JSON");
+    let why = "job x went on after errors, as continue_on_error has it: 16 in all, the first of number 28";
+    assert_eq!(results["cells"][0]["error"], why);
+    let verdict = results["verdict"].as_str().expect("text");
+    assert_eq!(verdict, format!("x failed: {why}. There is no verdict on what it gave."));
+}
+
+#[test]
+fn what_differs_is_named_before_what_both_were_limited_by() {
+    let dir = tempfile::tempdir().expect("a folder");
+    for (size, out) in [("4k", "a"), ("16k", "b")] {
+        let words = ["smallfiles", "-n", "20", "--size", size, "--repeats", "2", "--out", out];
+        lab(dir.path(), &words);
+        // Whether it was at a limit depends on what else runs here.
+        let path = dir.path().join(out).join("results.json");
+        let text = std::fs::read_to_string(&path).expect("there");
+        let mut results: Value = serde_json::from_str(&text).expect("JSON");
+        results["cells"][0]["pitfalls"] =
+            serde_json::json!([{ "id": "saturated-processor", "text": "full", "mend": "none" }]);
+        for metric in results["cells"][0]["metrics"].as_object_mut().expect("metrics").values_mut()
+        {
+            let scale = if out == "a" { 1.0 } else { 2.0 };
+            metric["mean"] = (100.5 * scale).into();
+            metric["samples"] = serde_json::json!([100.0 * scale, 101.0 * scale]);
+        }
+        std::fs::write(&path, results.to_string()).expect("written");
+    }
+    let (text, json) = compared(dir.path());
+    let verdict = json["verdict"].as_str().expect("text");
+    assert!(
+        verdict.contains(
+            "no verdict in 1: they were not asked for the same work (smallfiles.size: 4 KiB in A, 16 KiB in B), and \
+             both runs filled the processor"
+        ),
+        "{text}"
+    );
+}
+
 #[test]
 fn runs_that_share_nothing_are_told_with_what_each_has() {
     let dir = tempfile::tempdir().expect("a folder");

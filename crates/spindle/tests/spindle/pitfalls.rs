@@ -236,3 +236,27 @@ fn buffered_files_smaller_than_memory_are_named() {
     assert!(found.iter().any(|id| id == "smaller-than-memory"), "{found:?}");
     assert!(shown.contains("over twice the memory"), "{shown}");
 }
+
+/// Eight disks of 16 MB of cache each seek in a file of 64 MiB three times as often as in one of 2 GiB.
+#[test]
+fn seeks_that_the_disks_own_caches_answer_are_named_with_a_file_that_is_large_enough() {
+    let study = |size: &str| {
+        format!(
+            "title = \"t\"\nquestion = \"q?\"\nrepeats = 3\n[machine]\nkind = \"simulated\"\nhost = \"opteron-2008\"\n\
+             disk = \"st3750640as\"\ndisks = 8\nfilesystem = \"xfs\"\npage_cache = \"16m\"\n\
+             [layouts.set]\nlevel = \"raid0\"\ndisks = 8\n[[factor]]\nname = \"layout\"\nlevels = [\"set\"]\n\
+             [[workload]]\nname = \"bonnie\"\nkind = \"bonnie\"\nsize = \"{size}\"\nbytes = \"0\"\n"
+        )
+    };
+    let (found, shown) = run(&study("64m"), &[]);
+    assert_eq!(found, ["cached-by-disks"], "{shown}");
+    for said in [
+        "answered from the disks' own caches in random seeks: ",
+        "those hold 128 MiB, and what is read is 64 MiB",
+        "a file or working set of 1280 MiB and more",
+    ] {
+        assert!(shown.contains(said), "{said}: {shown}");
+    }
+    let (found, shown) = run(&study("1280m"), &[]);
+    assert_eq!(found, [""; 0], "{shown}");
+}

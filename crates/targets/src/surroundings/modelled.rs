@@ -25,6 +25,7 @@ pub fn facts(
     };
     Surroundings {
         cores,
+        disk_caches: disk_caches(machine, layout),
         partitions: partition(layout, disk).into_iter().collect(),
         stripe: stripe(layout),
         link: link(machine, layout, has_raid_controller),
@@ -41,6 +42,13 @@ pub fn facts(
         },
         ..Surroundings::default()
     }
+}
+
+/// What the buffers of the layout's disks hold, of what was read and of what was written; none of solid-state drives.
+fn disk_caches(machine: &SimulatedMachine, layout: &Layout) -> Option<ByteCount> {
+    let Ok(Profile::Disk(disk)) = sim::profile::load(&machine.disk) else { return None };
+    let mib = disk.read_cache_mb.value + disk.write_cache_mb.value;
+    Some(ByteCount((mib * ByteCount::mib(1).bytes() as f64) as u64) * layout.disks_in_all())
 }
 
 /// The partition of the layout, or the first of those that are all alike.
@@ -184,6 +192,18 @@ mod tests {
         let sata = facts_of("link = 'sata-3g'", raid5, false).link.expect("a link");
         assert_eq!(sata.span, LinkSpan::EachDisk);
         assert_eq!(facts_of("", raid5, false).link, None);
+    }
+
+    /// 12 MiB of each disk's buffer hold what was read, and 4 what was written.
+    #[test]
+    fn the_caches_are_those_of_the_layouts_disks() {
+        let caches = |text: &str| facts_of("", text, false).disk_caches;
+        assert_eq!(caches("level = 'raid5'\ndisks = 6"), Some(ByteCount::mib(96)));
+        let sets = "level = 'raid0'\nsets = 2\nof = { level = 'raid1', disks = 2 }";
+        assert_eq!(caches(sets), Some(ByteCount::mib(64)));
+        let ssd = toml::from_str("host = 'opteron-2008'\ndisk = '870-evo'\ndisks = 2");
+        let (ssd, one) = (ssd.expect("a machine"), layout("level = 'disk'"));
+        assert_eq!(disk_caches(&ssd, &one), None);
     }
 
     #[test]

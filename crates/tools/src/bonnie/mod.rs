@@ -41,7 +41,7 @@ use job::Job;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use workload::content::Content;
-use workload::crew::{Calls, Crew, start};
+use workload::crew::{Calls, Crew, PhaseEnd, start};
 
 /// Runs the phases of the plan, in order.
 ///
@@ -88,7 +88,10 @@ async fn on_file(
     })?;
     outcome.take(worker.await??);
     if file.seeks > 0 {
+        let place = crew.place();
+        place.says(PhaseEnd::Begins(Phase::Seeks.column()));
         let figure = seeks::run(crew, job, file, random).await?;
+        place.says(PhaseEnd::Ends(Phase::Seeks.column()));
         outcome.take(vec![(Phase::Seeks, figure)]);
     }
     Ok(())

@@ -219,7 +219,7 @@ impl IometerOutcome {
         }
         let latency = latency_of(self.tests.iter().flat_map(|test| &test.workers));
         let latency = (self.tests.len() == 1).then_some(latency);
-        Outcome { metrics, latency, warnings: self.warnings.clone(), measured: None }
+        Outcome { metrics, latency, warnings: self.warnings.clone(), ..Outcome::default() }
     }
 
     /// `file_server_qd4_`, with the number of workers and targets where that alone tells tests apart.

@@ -370,6 +370,7 @@ impl SlobOutcome {
             metrics,
             latency: Some(both.latency),
             warnings: self.warnings.clone(),
+            failed: Vec::new(),
             measured: None,
         }
     }

@@ -155,7 +155,8 @@ fn line_panels(group: &Group, metric: &str, at: &[Levels]) -> Markup {
             let line = |(series, row): (usize, &Levels)| {
                 let points = numbers.iter().enumerate().filter_map(|(level, &x)| {
                     let here = [panel.as_slice(), row, &[(axis, level)]].concat();
-                    let estimate = group.estimate(&here, metric)?;
+                    let sound = (!group.is_failed_cell(&here)).then_some(&here);
+                    let estimate = group.estimate(sound?, metric)?;
                     Some(Point {
                         x,
                         y: estimate.mean / unit.size,
@@ -224,7 +225,9 @@ fn bar_panels(group: &Group, metric: &str, at: &[Levels]) -> Markup {
                     false => "—",
                 };
                 let mut figure = estimate.map_or(missing.into(), |e| unit.figure(e));
-                if estimate.is_some() && group.is_partial(&here, metric) {
+                if estimate.is_some() && group.is_failed_cell(&here) {
+                    figure += ", failed";
+                } else if estimate.is_some() && group.is_partial(&here, metric) {
                     figure += " *";
                 }
                 let label = group.row_label(row);

@@ -105,7 +105,8 @@ fn distribution_lines(
             y: point.quantile,
             ..Point::default()
         });
-        let name = group.row_label(row);
+        let failed = if cell.is_sound() { "" } else { " (failed)" };
+        let name = format!("{}{failed}", group.row_label(row));
         let tooltip = format!("{name}: {}", percentiles(cell, unit));
         lines.push(Line { name, series, points: points.collect(), tooltip });
     }

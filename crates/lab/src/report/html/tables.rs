@@ -127,7 +127,8 @@ fn figure(group: &Group, row: &Levels, column: &Column, best: Option<Estimate>) 
         td.n.best[is_best] {
             (unit.mean(estimate))
             @if let Some(spread) = unit.spread(estimate) { span.spread { " " (spread) } }
-            @if failed { span.failed title="some of its cells failed" { " *" } }
+            @if group.is_failed_cell(&at) { span.failed { " failed" } }
+            @else if failed { span.failed title="some of its cells failed" { " *" } }
             @else if group.is_partial(&at, column.metric) {
                 span.failed title="not all of its cells were run" { " *" }
             }
@@ -201,6 +202,7 @@ fn cells_of(group: &Group) -> Markup {
                                             @if let Some(spread) = unit.spread(estimate) {
                                                 span.spread { " " (spread) }
                                             }
+                                            @if !cell.is_sound() { span.failed { " failed" } }
                                         }
                                     }
                                     None => {

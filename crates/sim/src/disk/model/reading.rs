@@ -52,6 +52,7 @@ impl DiskModel {
 
     /// Answers a read once it is over the interface, not before the buffer holds the last of it.
     fn answer_from_buffer(&mut self, id: CommandId, begun: Instant, held: Instant, bytes: u64) {
+        self.answered_from_buffer += 1;
         let over = begun.max(self.interface_free) + self.interface_time(bytes);
         let done = over.max(held) + self.overheads.read_completion;
         self.interface_free = done;

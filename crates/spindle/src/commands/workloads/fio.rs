@@ -4,7 +4,7 @@
 //! `--minimal`); all others describe jobs, and are [fio's](fio::CommandLine). [`arranged`] tells the two apart before the command
 //! line is read.
 
-use super::session::{self, Common, Session, ToolRun};
+use super::session::{self, Common, Session, ToolRun, directory_of, there};
 use crate::commands::clock::ctime;
 use crate::output::{Failure, print, say};
 use clap::{Args, ValueEnum};
@@ -244,7 +244,7 @@ pub fn run(mut args: FioArgs) -> Result<(), Failure> {
         true => Arc::new(below_root(&plan, &args.dir)?),
         false => plan,
     };
-    let session = Session::open_at(&args.common, root, there(&measured))?;
+    let session = Session::open_at(&args.common, root, directory_of(there(&measured)))?;
     session.makes(plan.files().into_iter().chain(plan.beside()));
     let rooms: Rc<dyn Rooms> = Rc::new(HostRooms { root: root.to_owned() });
     if args.parse_only {
@@ -340,11 +340,6 @@ fn conclude(
         table: args.output_format == [Format::Normal],
     };
     session.conclude(&tool, outcomes)
-}
-
-/// The path, or the first directory above it that is there: the job makes its files only later.
-fn there(path: &Path) -> &Path {
-    path.ancestors().find(|path| path.exists()).unwrap_or(path)
 }
 
 /// The plan with its relative paths below `dir`, for a tree over the root.

@@ -6,7 +6,7 @@
 
 mod read_ahead;
 
-use super::session::{self, Common, Session, ToolRun};
+use super::session::{self, Common, Session, ToolRun, directory_of, there};
 use crate::output::{Failure, print, say};
 use clap::{Args, Subcommand};
 use lab::study::ToolKind;
@@ -179,7 +179,11 @@ fn run_dd(args: &DdArgs) -> Result<(), Failure> {
         (Input::File(path), _) | (_, Output::File(path)) => Path::new("/").join(path),
         _ => args.dir.clone(),
     };
-    let session = Session::open_at(&args.common, Path::new("/"), there(&of))?;
+    let measured = match &read.input {
+        Input::File(_) => there(&of),
+        _ => directory_of(there(&of)),
+    };
+    let session = Session::open_at(&args.common, Path::new("/"), measured)?;
     if let Output::File(path) = &read.output {
         session.makes([path.clone()]);
     }
@@ -295,11 +299,6 @@ fn resolve(read: &mut Operands, dir: &Path) -> Result<(), Failure> {
         *path = below_root(&resolved);
     }
     Ok(())
-}
-
-/// The path, or the first directory above it that is there.
-fn there(path: &Path) -> &Path {
-    path.ancestors().find(|path| path.exists()).unwrap_or(path)
 }
 
 /// The whole path of something that is there and can be opened without waiting for ever.

@@ -426,6 +426,19 @@ fn command_line() -> String {
     std::iter::once("spindle".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
+/// The path, or the first directory above it that is there: what a tool makes is there only later.
+pub fn there(path: &Path) -> &Path {
+    path.ancestors().find(|path| path.exists()).unwrap_or(path)
+}
+
+/// The directory of a file that a tool makes: what is measured is named alike, be the file there already or not. A device is itself.
+pub fn directory_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(directory) if path.is_file() => directory,
+        _ => path,
+    }
+}
+
 /// What is free on the file system of a directory, where that is known.
 pub fn free(directory: &Path) -> Option<ByteCount> {
     HostFacts::of(directory, true).surroundings.space.map(|(free, _)| free)
