@@ -30,7 +30,7 @@ mod text;
 mod wrapped;
 
 use crate::metrics::{self, Better, UNSURE_RATIO, percent};
-use crate::results::{Cell, Metric, Partial, Results};
+use crate::results::{Cell, Metric, Results};
 use crate::stats::{self, Interval};
 use crate::study::ToolKind;
 use apart::Apart;
@@ -503,9 +503,9 @@ fn sentence(judged: &[&Comparison], confidence: f64, again: &str) -> String {
 fn general_notes(a: &Results, b: &Results) -> Vec<String> {
     let mut notes = Vec::new();
     for (name, results) in [("A", a), ("B", b)] {
-        if let Some(Partial { done, total }) = results.partial {
+        if let Some(partial) = results.partial {
             notes.push(format!(
-                "{name} is partial: {done} of {total} runs are done; {}",
+                "{name} is partial: {partial} are done; {}",
                 match results.run.is_of_tool() {
                     true => "a tool can't go on with it: run it anew for all of them",
                     false => "go on with it by `spindle lab run … --resume`",
