@@ -109,6 +109,13 @@ impl PartialOf {
     }
 }
 
+impl Partial {
+    /// The verdict on what is done, and that it is a part.
+    pub fn verdict(&self, verdict: &str) -> String {
+        format!("This is a part of the run, {self}: what follows may turn with the rest. {verdict}")
+    }
+}
+
 impl fmt::Display for Partial {
     /// `2 of 5 runs`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -314,9 +314,7 @@ fn conclude(
     let layouts = layouts::of_cells(target, &measured);
     let (verdict, rankings) = verdict::verdict(study, &measured, &layouts);
     let verdict = match partial {
-        Some(partial) => format!(
-            "This is a part of the run, {partial}: what follows may turn with the rest. {verdict}"
-        ),
+        Some(partial) => partial.verdict(&verdict),
         None => verdict,
     };
     let mut notes = study.notes.clone();

@@ -267,6 +267,7 @@ fn cases_of_tiobench_that_are_done_are_told_and_kept() {
     assert!(!metrics.iter().any(|name| name.starts_with("1024")), "{metrics:?}");
     let page = std::fs::read_to_string(dir.path().join("report/report.html")).expect("a report");
     assert!(page.contains("2 of 4 cases of the first run are done"));
+    assert!(page.contains("This is a part of the run, 2 of 4 cases of the first run: "), "{page}");
 }
 
 #[test]
@@ -291,7 +292,8 @@ fn phases_that_are_done_are_told_and_kept() {
         ),
     ] {
         let dir = tempfile::tempdir().expect("a temporary folder");
-        let mut tool = Started::tool(dir.path(), &[words, &["--out", "report"]].concat());
+        let more = ["--out", "report", "--repeats", "2"];
+        let mut tool = Started::tool(dir.path(), &[words, &more].concat());
         tool.until_it_says(until);
         tool.signal("-INT");
         let (said, printed, status) = tool.ended();
@@ -302,6 +304,7 @@ fn phases_that_are_done_are_told_and_kept() {
         assert!(last.contains(&format!("interrupted after {phases}: ")), "{said}");
         let begins = |word: &str| printed.lines().any(|line| line.starts_with(word));
         assert!(printed.contains(told.0) && !begins(not.0), "{printed}");
+        assert!(!printed.contains("MEASURED"), "{printed}");
         assert_eq!(count(dir.path()), 1, "{said}");
         let (partial, metrics) = kept(&dir.path().join("report"));
         assert_eq!(partial, serde_json::json!({"done": done, "total": total, "of": "phases"}));

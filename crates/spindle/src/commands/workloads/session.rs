@@ -422,8 +422,12 @@ impl Session {
         });
         let mut results = single::results(&single, runs.collect());
         results.partial = partial;
-        let is_told = self.common.repeats > 1 && run.table;
-        if is_told {
+        if let Some(partial) = partial {
+            results.verdict = partial.verdict(&results.verdict);
+        }
+        let is_part = partial.is_some_and(|partial| partial.of != PartialOf::Runs);
+        let has_table = self.common.repeats > 1 && run.table && !is_part;
+        if has_table {
             self.told(print(&reports::text(&results, true)))?;
         } else {
             for pitfall in pitfalls {
@@ -431,7 +435,7 @@ impl Session {
             }
         }
         if let Some(out) = &self.common.out {
-            say(&reports::write_report(out, &results, self.common.force, is_told)?);
+            say(&reports::write_report(out, &results, self.common.force, has_table || is_part)?);
         }
         Ok(())
     }
