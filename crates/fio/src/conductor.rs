@@ -7,10 +7,9 @@
 
 use super::data::{Filler, content_spec};
 use super::error::FioError;
-use super::figures::Figures;
 use super::files::{self, Files};
 use super::layout::{self, LaidOut, Made, Rooms};
-use super::outcome::{FioOutcome, Row};
+use super::outcome::{FioOutcome, PassedOver, Row};
 use super::plan::{Job, Plan, largest_block};
 use super::shared::{FlowGroup, FlowShare, JobState};
 use super::spec::{Bytes, Engine, ExitWhat};
@@ -368,17 +367,23 @@ impl Conductor {
     fn outcome(self) -> FioOutcome {
         let Conductor { plan, reports, mut watches, processor, .. } = self;
         let mut rows: Vec<Option<Row>> = (0..plan.rows).map(|_| None).collect();
-        let (mut errors, mut logs) = (Vec::new(), Vec::new());
+        let (mut errors, mut passed_over, mut logs) = (Vec::new(), Vec::new(), Vec::new());
         for (index, (job, report)) in plan.jobs.iter().zip(reports).enumerate() {
             let report = report.unwrap_or_else(|| Report {
-                figures: Figures { members: 1, ..Figures::default() },
+                figures: job.spec.kept.figures(),
                 error: None,
+                passed_over: None,
                 logs: Vec::new(),
             });
             let mut figures = report.figures;
             figures.steady = watches.remove(&index).map(|watch| watch.seen());
             figures.processor = processor[index];
-            let number = report.error.as_ref().map_or(0, FioError::number);
+            // As in fio an error that the job went on after is its error in the figures, though its end is a good one.
+            let number = report.error.as_ref().or(report.passed_over.as_ref());
+            let number = number.map_or(0, FioError::number);
+            if let Some(first) = report.passed_over {
+                passed_over.push(PassedOver { first, errors: figures.errors });
+            }
             for (kind, log) in report.logs {
                 logs.push((super::output::log_name(job, kind), log.text));
             }
@@ -400,6 +405,6 @@ impl Conductor {
         for row in rows.iter_mut().filter(|row| row.job.spec.kept.mixed) {
             row.figures.mix();
         }
-        FioOutcome { rows, errors, logs, plan }
+        FioOutcome { rows, errors, passed_over, logs, plan }
     }
 }

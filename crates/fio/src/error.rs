@@ -353,7 +353,7 @@ impl FioError {
         const ENOSPC: i32 = 28;
         const EINVAL: i32 = 22;
         const EILSEQ: i32 = 84;
-        const ETIME: i32 = 62;
+        const ETIMEDOUT: i32 = 110;
         match self {
             FioError::Tree { source, .. } => tree_number(source.kind),
             FioError::Io { source, .. } => match source {
@@ -367,7 +367,7 @@ impl FioError {
             | FioError::TrimOfFile { .. }
             | FioError::NotDestructive { .. } => EINVAL,
             FioError::Verify { .. } => EILSEQ,
-            FioError::TooLate { .. } => ETIME,
+            FioError::TooLate { .. } => ETIMEDOUT,
             FioError::NoRoom { .. } => ENOSPC,
             FioError::NoCreate { .. } => ENOENT,
             FioError::Nothing { .. }

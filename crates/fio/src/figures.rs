@@ -443,6 +443,14 @@ pub(super) struct Figures {
 }
 
 impl Figures {
+    /// Counts an error.
+    pub(super) fn count_error(&mut self, number: i32) {
+        self.errors += 1;
+        if self.first_error == 0 {
+            self.first_error = number;
+        }
+    }
+
     pub(super) fn total_ios(&self) -> u64 {
         self.flows.iter().map(|flow| flow.ios).sum()
     }

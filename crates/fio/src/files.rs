@@ -7,10 +7,11 @@
 
 use super::error::FioError;
 use super::plan::{Job, Plan, smallest_block};
-use super::spec::{Engine, Extent};
+use super::spec::{Engine, Extent, Spec};
 use rt::{FileKind, OpenHow, TreeError, TreeErrorKind, TreeRef};
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 use stdx::Prng;
 
 /// One file of a job and the part of it that is used.
@@ -53,19 +54,22 @@ pub(super) struct Files {
 
 /// The paths of a job's files, relative to the tree.
 pub(super) fn paths(job: &Job) -> Vec<PathBuf> {
+    // In the tree there is no root: it stands over "/" where a path is absolute.
+    let in_tree = |path: PathBuf| path.strip_prefix("/").map(Path::to_path_buf).unwrap_or(path);
+    named(job).into_iter().map(in_tree).collect()
+}
+
+/// The paths of a job's files as it names them.
+fn named(job: &Job) -> Vec<PathBuf> {
     let spec = &job.spec;
     let directory = match spec.directories.len() as u64 {
         0 => None,
         count => spec.directories.get((job.clone % count) as usize),
     };
-    let placed = |name: &str| {
-        let path = match directory {
-            // As fio puts them together, a name below a directory is never absolute.
-            Some(directory) => Path::new(directory).join(name.trim_start_matches('/')),
-            None => PathBuf::from(name),
-        };
-        // In the tree there is no root: it stands over "/" where a path is absolute.
-        path.strip_prefix("/").map(Path::to_path_buf).unwrap_or(path)
+    let placed = |name: &str| match directory {
+        // As fio puts them together, a name below a directory is never absolute.
+        Some(directory) => Path::new(directory).join(name.trim_start_matches('/')),
+        None => PathBuf::from(name),
     };
     if !spec.filenames.is_empty() {
         return spec.filenames.iter().map(|name| placed(name)).collect();
@@ -87,6 +91,25 @@ impl Plan {
     /// The files of all jobs, by their paths in the tree.
     pub fn files(&self) -> BTreeSet<PathBuf> {
         self.jobs.iter().flat_map(paths).collect()
+    }
+
+    /// Whether any job goes to a file by an absolute path or a `..`, so that the tree must be over `/`.
+    pub fn leads_out(&self) -> bool {
+        let up = |path: &PathBuf| path.components().any(|part| part == Component::ParentDir);
+        self.jobs.iter().flat_map(named).any(|path| path.is_absolute() || up(&path))
+    }
+
+    /// The same with every file at the absolute path that `place` gives for what the job calls it, for a tree over the root.
+    pub fn with_files_at(&self, place: impl Fn(&Path) -> PathBuf) -> Plan {
+        let mut plan = self.clone();
+        for job in &mut plan.jobs {
+            let placed = named(job);
+            let placed = placed.iter().map(|path| place(path).display().to_string());
+            let mut spec = Spec::clone(&job.spec);
+            (spec.filenames, spec.directories) = (placed.collect(), Vec::new());
+            job.spec = Arc::new(spec);
+        }
+        plan
     }
 }
 

@@ -84,18 +84,21 @@ fn job(row: &Row, group: &Group, bins: bool) -> Value {
     root.insert("latency_ns".into(), shares(&Spread::NAMES, &ns));
     root.insert("latency_us".into(), shares(&Spread::NAMES, &us));
     root.insert("latency_ms".into(), shares(&Spread::NAMES_MS, &ms));
-    if spec.continue_on_error.contains(&true) {
+    if spec.tolerance.is_any() {
         root.insert("total_err".into(), figures.errors.into());
         root.insert("first_error".into(), figures.first_error.into());
     }
-    root.insert("latency_depth".into(), figures.depth.into());
-    let target = spec.latency;
-    let target_ns = target.map_or(0, |target| target.target.as_nanos() as u64);
-    root.insert("latency_target".into(), target_ns.into());
-    let percentile = target.map_or(100.0, |target| target.percentile);
-    root.insert("latency_percentile".into(), float(percentile));
-    let window_us = target.map_or(0, |target| target.window.as_micros() as u64);
-    root.insert("latency_window".into(), window_us.into());
+    // A job that did not begin has none.
+    if figures.depth > 0 {
+        root.insert("latency_depth".into(), figures.depth.into());
+        let target = spec.latency;
+        let target_ns = target.map_or(0, |target| target.target.as_nanos() as u64);
+        root.insert("latency_target".into(), target_ns.into());
+        let percentile = target.map_or(100.0, |target| target.percentile);
+        root.insert("latency_percentile".into(), float(percentile));
+        let window_us = target.map_or(0, |target| target.window.as_micros() as u64);
+        root.insert("latency_window".into(), window_us.into());
+    }
     if !spec.description.is_empty() {
         root.insert("desc".into(), spec.description.clone().into());
     }

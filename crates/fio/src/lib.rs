@@ -60,7 +60,7 @@ pub use ini::Sources;
 pub use layout::Rooms;
 pub use line::CommandLine;
 pub use names::nearest_of;
-pub use outcome::{FioOutcome, Stamp};
+pub use outcome::{FioOutcome, PassedOver, Stamp};
 pub use plan::{Plan, read, read_line};
 pub use value::Machine;
 

@@ -4,6 +4,7 @@
 use super::error::FioError;
 use super::figures::{Direction, Each, Figures, Flow, Summary};
 use super::plan::{Job, Plan};
+use std::fmt;
 use std::sync::Arc;
 use workload::outcome::{self, Measured, Outcome};
 
@@ -22,9 +23,29 @@ pub struct FioOutcome {
     pub(super) rows: Vec<Row>,
     /// What went wrong in jobs, in their order.
     pub errors: Vec<FioError>,
+    /// Errors that jobs went on after, in the jobs' order.
+    pub passed_over: Vec<PassedOver>,
     /// Logs that jobs asked for: the name of the file and its text.
     pub logs: Vec<(String, String)>,
     pub(super) plan: Arc<Plan>,
+}
+
+/// Errors of a job after which it went on, as its `continue_on_error=` or `ignore_error=` says.
+pub struct PassedOver {
+    /// The first of them.
+    pub(super) first: FioError,
+    /// How many errors there were.
+    pub(super) errors: u64,
+}
+
+impl fmt::Display for PassedOver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let PassedOver { first, errors } = self;
+        match errors {
+            1 => write!(f, "{first}; the job went on"),
+            _ => write!(f, "{first}; the job went on, and met {errors} errors in all"),
+        }
+    }
 }
 
 /// One job, or jobs that are told together.
@@ -166,15 +187,8 @@ impl FioOutcome {
         }
         told.measured = self.measured();
         told.latency = seen_latency.then_some(latencies);
-        told.failed = self.errors.iter().map(ToString::to_string).collect();
-        let went_on = self.rows.iter().filter(|row| row.error == 0 && row.figures.errors > 0);
-        told.failed.extend(went_on.map(|row| {
-            let (job, figures) = (&row.job.name, &row.figures);
-            format!(
-                "job {job} went on after errors, as continue_on_error has it: {} in all, the first of number {}",
-                figures.errors, figures.first_error
-            )
-        }));
+        let passed_over = self.passed_over.iter().map(ToString::to_string);
+        told.failed = self.errors.iter().map(ToString::to_string).chain(passed_over).collect();
         told
     }
 }

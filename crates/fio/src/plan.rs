@@ -427,16 +427,6 @@ impl Plan {
         lines.collect()
     }
 
-    /// Whether any job goes to a file by an absolute path, so that the tree must be over `/`.
-    pub fn has_absolute_paths(&self) -> bool {
-        let absolute = |text: &String| text.starts_with('/');
-        self.jobs.iter().any(|job| {
-            let spec = &job.spec;
-            spec.directories.iter().any(absolute)
-                || spec.directories.is_empty() && spec.filenames.iter().any(absolute)
-        })
-    }
-
     /// What jobs name with `directory=`, once each.
     pub fn directories(&self) -> BTreeSet<&str> {
         self.jobs.iter().flat_map(|job| &job.spec.directories).map(String::as_str).collect()
@@ -451,24 +441,6 @@ impl Plan {
         });
         let absolute = named.clone().find(|text| text.starts_with('/'));
         absolute.or_else(|| named.clone().next()).map(PathBuf::from)
-    }
-
-    /// The same with relative paths below a directory, for a tree over the root.
-    pub fn with_relative_paths_below(&self, directory: &Path) -> Plan {
-        let mut plan = self.clone();
-        let below = |name: &String| directory.join(name).display().to_string();
-        for job in &mut plan.jobs {
-            let mut spec = Spec::clone(&job.spec);
-            if !spec.directories.is_empty() {
-                spec.directories = spec.directories.iter().map(below).collect();
-            } else if !spec.filenames.is_empty() {
-                spec.filenames = spec.filenames.iter().map(below).collect();
-            } else {
-                spec.directories = vec![directory.display().to_string()];
-            }
-            job.spec = Arc::new(spec);
-        }
-        plan
     }
 
     /// What is written, for the report.

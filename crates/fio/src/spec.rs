@@ -4,7 +4,7 @@
 //! end of the name. Defaults are fio 3.33's (options.c). Values that depend on files that are looked at
 //! later (sizes, offsets in per cent) stay as they were written; `files` works them out.
 
-use super::figures::Each;
+use super::figures::{Each, Figures, Latency};
 use std::time::Duration;
 
 /// A size that may be a share of the file.
@@ -175,6 +175,40 @@ impl Default for Verify {
     }
 }
 
+/// Errors that a job counts and goes on after, by what they are errors of: `continue_on_error` and `ignore_error`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Tolerance {
+    /// Of reads, writes and trims, and blocks that fail their verification.
+    pub(super) goes_on: [bool; 4],
+    /// The errors that are meant, of reads, of what changes the file, and of verification; else [`Tolerance::USUAL`].
+    pub(super) listed: [Option<Vec<i32>>; 3],
+}
+
+impl Tolerance {
+    /// Where blocks that fail their verification stand among what a job goes on after.
+    pub(super) const VERIFY: usize = 3;
+    /// The errors that are meant where none is listed: EIO and EILSEQ, as in fio.
+    const USUAL: [i32; 2] = [5, 84];
+
+    /// Whether there are any.
+    pub(super) fn is_any(&self) -> bool {
+        self.goes_on.contains(&true) || self.listed.iter().any(Option::is_some)
+    }
+
+    /// Whether the job goes on after this error.
+    pub(super) fn allows(&self, of: usize, number: i32) -> bool {
+        let listed = match of {
+            0 => &self.listed[0],
+            Tolerance::VERIFY => &self.listed[2],
+            _ => &self.listed[1],
+        };
+        match listed {
+            Some(listed) => listed.contains(&number),
+            None => self.goes_on[of] && Tolerance::USUAL.contains(&number),
+        }
+    }
+}
+
 /// What is written.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Bytes {
@@ -261,6 +295,20 @@ pub(super) const PERCENTILES: [f64; 17] = [
     1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95,
     99.99,
 ];
+
+impl Kept {
+    /// The figures of a job that has done nothing yet, with what it keeps of latencies.
+    pub(super) fn figures(&self) -> Figures {
+        let mut figures = Figures { members: 1, ..Figures::default() };
+        for flow in &mut figures.flows {
+            flow.slat = Latency::new(self.slat_percentiles);
+            flow.clat = Latency::new(self.clat_percentiles);
+            flow.lat = Latency::new(self.lat_percentiles);
+        }
+        figures.syncs = Latency::new(self.clat_percentiles || self.lat_percentiles);
+        figures
+    }
+}
 
 impl Default for Kept {
     fn default() -> Kept {
@@ -383,8 +431,7 @@ pub(super) struct Spec {
     // What is written, checked and told.
     pub(super) bytes: Bytes,
     pub(super) verify: Verify,
-    pub(super) continue_on_error: Each<bool>,
-    pub(super) ignored_errors: Each<Vec<i32>>,
+    pub(super) tolerance: Tolerance,
     pub(super) logs: Logs,
     pub(super) kept: Kept,
     pub(super) told: bool,
@@ -477,8 +524,7 @@ impl Default for Spec {
             steady: None,
             bytes: Bytes::default(),
             verify: Verify::default(),
-            continue_on_error: [false; 3],
-            ignored_errors: Each::default(),
+            tolerance: Tolerance::default(),
             logs: Logs { per_job: true, ..Logs::default() },
             kept: Kept::default(),
             told: true,

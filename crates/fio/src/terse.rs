@@ -39,7 +39,7 @@ fn line(out: &mut String, row: &Row, group: &Group, stamp: &Stamp) {
         let _ = write!(out, ";{share:3.2}%");
     }
     let spec = &row.job.spec;
-    if spec.continue_on_error.contains(&true) {
+    if spec.tolerance.is_any() {
         let _ = write!(out, ";{};{}", figures.errors, figures.first_error);
     }
     if !spec.description.is_empty() {

@@ -139,7 +139,7 @@ fn job(out: &mut String, row: &Row, group: &Group, stamp: &Stamp) {
         "     issued rwts: total={},{},{},{} short={},{},{},0 dropped=0,0,0,0",
         read.ios, write.ios, trim.ios, figures.fsyncs, read.short, write.short, trim.short
     );
-    if spec.continue_on_error.contains(&true) {
+    if spec.tolerance.is_any() {
         let (errors, first) = (figures.errors, figures.first_error);
         let _ = writeln!(out, "     errors    : total={errors}, first_error={first}");
     }

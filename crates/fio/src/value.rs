@@ -253,13 +253,13 @@ pub(super) fn flag(text: Option<&str>) -> Result<bool, Wanted> {
 /// A list whose parts are parted by `:`, with `\:` for a colon.
 pub(super) fn colon_list(text: &str) -> Vec<String> {
     let mut parts = vec![String::new()];
-    let mut letters = text.chars().peekable();
+    let mut letters = text.trim().chars().peekable();
     while let Some(letter) = letters.next() {
         match letter {
-            '\\' if matches!(letters.peek(), Some(':' | '\\')) => {
-                let escaped = letters.next().unwrap_or('\\');
+            '\\' if letters.peek() == Some(&':') => {
+                letters.next();
                 if let Some(last) = parts.last_mut() {
-                    last.push(escaped);
+                    last.push(':');
                 }
             }
             ':' => parts.push(String::new()),
@@ -368,5 +368,7 @@ mod tests {
     #[test]
     fn a_colon_may_be_escaped_in_a_list() {
         assert_eq!(colon_list(r"a\:b:c"), ["a:b", "c"]);
+        // As fio: no other letter is escaped, and the ends are trimmed.
+        assert_eq!(colon_list(r" a\\b::c : d "), [r"a\\b", "c ", " d"]);
     }
 }

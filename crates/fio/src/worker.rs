@@ -21,7 +21,7 @@ mod waiting;
 use super::aim::{Aim, Target};
 use super::data::Filler;
 use super::error::FioError;
-use super::figures::{Direction, Each, Figures, Latency};
+use super::figures::{Direction, Each, Figures};
 use super::files::{self, Files};
 use super::layout::{self, Made};
 use super::open::OpenFiles;
@@ -31,7 +31,7 @@ use super::queue::Queue;
 use super::search::{DepthSearch, Verdict};
 use super::series::{Log, Series};
 use super::shared::{FlowShare, JobState};
-use super::spec::{Engine, Spec};
+use super::spec::{Engine, Spec, Tolerance};
 use super::verify::Written;
 use rt::{Rt, TreeErrorKind};
 use std::sync::Arc;
@@ -71,6 +71,8 @@ pub(super) struct Order {
 pub(super) struct Report {
     pub(super) figures: Figures,
     pub(super) error: Option<FioError>,
+    /// The first error that the job went on after.
+    pub(super) passed_over: Option<FioError>,
     pub(super) logs: Vec<(&'static str, Log)>,
 }
 
@@ -116,12 +118,13 @@ pub(super) async fn run(place: Place, order: Order) -> Report {
     let files = match files {
         Ok(files) => files,
         Err(error) => {
-            return Report { figures: Figures::default(), error: Some(error), logs: Vec::new() };
+            let figures = spec.kept.figures();
+            return Report { figures, error: Some(error), passed_over: None, logs: Vec::new() };
         }
     };
     let mut worker = Worker::new(place, job, &files, filler, seed, state, flow, stop);
     if let Err(error) = worker.passes(&files).await {
-        worker.fail(error);
+        worker.fail(error).await;
     }
     worker.report(&files).await
 }
@@ -191,10 +194,10 @@ struct Worker {
     written: Written,
     write_number: u64,
     since_backlog: u64,
-    bad_blocks: Option<FioError>,
     verify_reads: bool,
     // The end.
     error: Option<FioError>,
+    passed_over: Option<FioError>,
     full: bool,
     done: bool,
     timed: bool,
@@ -220,13 +223,7 @@ impl Worker {
         let now = place.rt.now();
         let depth = if spec.engine == Engine::Blocking { 1 } else { spec.depth as usize };
         let kept = &spec.kept;
-        let mut figures = Figures { members: 1, ..Figures::default() };
-        for flow in &mut figures.flows {
-            flow.slat = Latency::new(kept.slat_percentiles);
-            flow.clat = Latency::new(kept.clat_percentiles);
-            flow.lat = Latency::new(kept.lat_percentiles);
-        }
-        figures.syncs = Latency::new(kept.clat_percentiles || kept.lat_percentiles);
+        let figures = kept.figures();
         let has_minimum = spec.rate_min.iter().chain(&spec.rate_iops_min).any(|rate| *rate > 0);
         let pace = Pace::new(&spec, seed, now);
         let series = Series::new(&spec, now);
@@ -266,9 +263,9 @@ impl Worker {
             written: Written::default(),
             write_number: 0,
             since_backlog: 0,
-            bad_blocks: None,
             verify_reads: spec.verify.checksum.is_some() && !spec.mode.write,
             error: None,
+            passed_over: None,
             full: false,
             done: false,
             timed,
@@ -526,15 +523,7 @@ impl Worker {
 
     /// Counts begin again: after the ramp, and before the last run of a search.
     fn forget_figures(&mut self) {
-        let kept = &self.spec.kept;
-        let mut fresh = Figures { members: 1, ..Figures::default() };
-        for flow in &mut fresh.flows {
-            flow.slat = Latency::new(kept.slat_percentiles);
-            flow.clat = Latency::new(kept.clat_percentiles);
-            flow.lat = Latency::new(kept.lat_percentiles);
-        }
-        fresh.syncs = Latency::new(kept.clat_percentiles || kept.lat_percentiles);
-        self.figures = fresh;
+        self.figures = self.spec.kept.figures();
         self.phase_from = self.now;
         self.series.restart(self.now);
     }
@@ -556,9 +545,23 @@ impl Worker {
         FioError::Tree { job: self.job.name.clone(), source }
     }
 
-    fn fail(&mut self, error: FioError) {
-        self.end_phase(&Direction::ALL);
+    /// Ends the job for an error. What is under way is waited for and counted, as in fio.
+    async fn fail(&mut self, error: FioError) {
         self.error.get_or_insert(error);
+        while self.drain().await.is_err() {}
+        self.end_phase(&Direction::ALL);
+    }
+
+    /// Counts an error of a direction, or of verification, and says whether the job goes on after it.
+    fn met(&mut self, of: usize, error: FioError) -> Result<(), FioError> {
+        let number = error.number();
+        self.figures.count_error(number);
+        let is_fatal = of == Tolerance::VERIFY && self.spec.verify.fatal;
+        if is_fatal || !self.spec.tolerance.allows(of, number) {
+            return Err(error);
+        }
+        self.passed_over.get_or_insert(error);
+        Ok(())
     }
 
     async fn report(mut self, files: &Files) -> Report {
@@ -571,7 +574,7 @@ impl Worker {
         }
         let submitted: u64 = self.figures.depths.level.iter().sum();
         self.figures.depths.submit[1] = submitted;
-        let mut error = self.error.take().or(self.bad_blocks.take());
+        let mut error = self.error.take();
         let closed = self.open.close_all(&self.spec).await;
         if let (Err(source), None) = (closed, &error) {
             error = Some(self.tree_failed(source));
@@ -584,6 +587,7 @@ impl Worker {
         if let Some(flow) = &self.flow {
             flow.leave();
         }
-        Report { figures: self.figures, error, logs: self.series.into_logs(now) }
+        let (figures, logs) = (self.figures, self.series.into_logs(now));
+        Report { figures, error, passed_over: self.passed_over, logs }
     }
 }

@@ -199,6 +199,81 @@ fn verification_reads_back_and_finds_damage() {
     );
 }
 
+/// What could break: a job that reads on over damage as if nothing were, or that ends where it was told to go on; damage that is
+/// counted and not told.
+#[test]
+fn a_job_ends_at_the_first_bad_block_unless_it_is_told_to_go_on() {
+    // Of 16 blocks the third and the tenth are bad. As fio 3.33 with the same options: blocks that are read, the error, errors
+    // in all (where they are told), and whether the job fails.
+    for (words, read, errors, fails) in [
+        ("", 3, None, true),
+        ("verify_fatal=0\n", 3, None, true),
+        ("verify_fatal=1\n", 3, None, true),
+        ("continue_on_error=io\n", 3, Some(1), true),
+        ("continue_on_error=verify\n", 16, Some(2), false),
+        ("continue_on_error=all\n", 16, Some(2), false),
+        ("ignore_error=,,EILSEQ\n", 16, Some(2), false),
+        ("ignore_error=EILSEQ\n", 3, Some(1), true),
+        ("continue_on_error=verify\nignore_error=,,EINVAL\n", 3, Some(1), true),
+        ("continue_on_error=verify\nverify_fatal=1\n", 3, Some(1), true),
+        // Those under way are taken and counted.
+        ("ioengine=libaio\niodepth=4\n", 6, None, true),
+    ] {
+        let world = World::new();
+        world.run("[a]\nrw=write\nsize=64k\nbs=4k\nverify=crc32c\ndo_verify=0\nfilename=f\n");
+        world.write_at("f", &[2 * 4096 + 100, 9 * 4096 + 100], &[0xff; 100]);
+        let text = "rw=read\nsize=64k\nbs=4k\nverify=crc32c\nfilename=f\n";
+        let outcome = world.run(&format!("[b]\n{text}{words}"));
+        let told = job(&outcome, 0);
+        assert_eq!(told["read"]["total_ios"], read, "{words}");
+        assert_eq!(told["error"], 84, "{words}");
+        assert_eq!(told.get("total_err").cloned(), errors.map(Into::into), "{words}");
+        let lines = |list: &[String]| list.join(", ");
+        let failed: Vec<String> = outcome.errors.iter().map(ToString::to_string).collect();
+        let passed: Vec<String> = outcome.passed_over.iter().map(ToString::to_string).collect();
+        let first = "job b: verify: f at byte 8192, 4096 B: the checksum does not match the bytes";
+        match fails {
+            true => assert_eq!((lines(&failed), lines(&passed)), (first.to_owned(), String::new())),
+            false => assert_eq!(
+                (lines(&failed), lines(&passed)),
+                (String::new(), format!("{first}; the job went on, and met 2 errors in all"))
+            ),
+        }
+    }
+    // The same where what was written is read back.
+    for (words, read) in [("", 1), ("continue_on_error=verify\n", 16)] {
+        let world = World::new();
+        let text = "[a]\nrw=write\nsize=64k\nbs=4k\nverify=crc32c\nverify_only\nfilename=f\n";
+        world.put("f", &[0; 65_536]);
+        let outcome = world.run(&format!("{text}{words}"));
+        let told = job(&outcome, 0);
+        assert_eq!((&told["read"]["total_ios"], &told["error"]), (&read.into(), &84.into()));
+        assert_eq!(outcome.errors.is_empty(), read == 16);
+    }
+}
+
+/// What could break: columns of the terse form that programs find empty; held against fio 3.33.
+#[test]
+fn a_job_that_did_not_begin_is_told_as_fio_tells_it() {
+    let world = World::new();
+    world.put("f", &[0; 65_536]);
+    let outcome = world.run(
+        "[a]\nrw=read\nfilename=f\nverify=crc32c\nexitall_on_error\nexit_what=all\n\
+         [b]\nstonewall\nrw=read\nsize=64k\npercentile_list=50:99\n",
+    );
+    let lines = outcome.terse(&stamp());
+    let fields: Vec<&str> = lines.lines().nth(1).expect("a line").split(';').collect();
+    for from in [17, 58] {
+        assert_eq!(fields[from..from + 3], ["50.000000%=0", "99.000000%=0", "0%=0"], "{lines}");
+    }
+    let [began, not] = [0, 1].map(|at| job(&outcome, at));
+    assert_eq!(
+        (&began["error"], &not["error"], &not["elapsed"]),
+        (&84.into(), &0.into(), &1.into())
+    );
+    assert!(began.get("latency_depth").is_some() && not.get("latency_depth").is_none());
+}
+
 /// What could break: nothing is read, and all is said to be well.
 #[test]
 fn verify_only_reads_what_an_earlier_run_wrote_and_finds_damage() {

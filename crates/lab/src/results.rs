@@ -10,6 +10,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// The version of the format of `results.json`.
 pub const FORMAT: u32 = 1;
@@ -80,10 +81,51 @@ impl RunFacts {
 /// How much of a run is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Partial {
-    /// Runs that are done: repeats of cells.
+    /// How many are done.
     pub done: usize,
-    /// Runs in all.
+    /// How many there are in all.
     pub total: usize,
+    /// Of what.
+    #[serde(default, skip_serializing_if = "PartialOf::is_runs")]
+    pub of: PartialOf,
+}
+
+/// What is counted of a run that ended before its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PartialOf {
+    /// Repeats of cells.
+    #[default]
+    Runs,
+    /// Cases of a tool's first run.
+    Cases,
+    /// Phases of a tool's first run.
+    Phases,
+}
+
+impl PartialOf {
+    fn is_runs(&self) -> bool {
+        *self == PartialOf::Runs
+    }
+}
+
+impl Partial {
+    /// The verdict on what is done, and that it is a part.
+    pub fn verdict(&self, verdict: &str) -> String {
+        format!("This is a part of the run, {self}: what follows may turn with the rest. {verdict}")
+    }
+}
+
+impl fmt::Display for Partial {
+    /// `2 of 5 runs`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let of = match self.of {
+            PartialOf::Runs => "runs",
+            PartialOf::Cases => "cases of the first run",
+            PartialOf::Phases => "phases of the first run",
+        };
+        write!(f, "{} of {} {of}", self.done, self.total)
+    }
 }
 
 /// What was run and when.

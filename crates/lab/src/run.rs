@@ -23,7 +23,7 @@ use crate::kept::{FinishedRun, Keeper, NoKeeper, Repeat};
 use crate::layouts;
 use crate::merge::{CellState, merge};
 use crate::pace::{Left, Pace};
-use crate::results::{Cell, FORMAT, Partial, Results, RunFacts};
+use crate::results::{Cell, FORMAT, Partial, PartialOf, Results, RunFacts};
 use crate::stats::IntervalMethod;
 use crate::study::Study;
 use crate::target::{RepeatPlan, StopFlag, Target, TargetError};
@@ -285,7 +285,7 @@ pub fn run_from(
             (spec, cell)
         })
         .unzip();
-    let partial = stopped.as_ref().map(|_| Partial { done, total });
+    let partial = stopped.as_ref().map(|_| Partial { done, total, of: PartialOf::Runs });
     let results =
         conclude(study, target, options, &specs, merged, Around { machine, began, partial });
     Ok(Ended { results, stopped })
@@ -314,15 +314,13 @@ fn conclude(
     let layouts = layouts::of_cells(target, &measured);
     let (verdict, rankings) = verdict::verdict(study, &measured, &layouts);
     let verdict = match partial {
-        Some(Partial { done, total }) => format!(
-            "This is a part of the run, {done} of {total} runs: what follows may turn with the rest. {verdict}"
-        ),
+        Some(partial) => partial.verdict(&verdict),
         None => verdict,
     };
     let mut notes = study.notes.clone();
     notes.extend(options.only.iter().map(|pattern| format!("--only {pattern}")));
-    if let Some(Partial { done, total }) = partial {
-        notes.push(format!("PARTIAL: it was stopped after {done} of {total} runs"));
+    if let Some(partial) = partial {
+        notes.push(format!("PARTIAL: it was stopped after {partial}"));
     }
     let date = options.date.filter(|_| !target.simulated());
     let steady = &study.steady;

@@ -222,9 +222,10 @@ struct Fio {
 
 fn fio(given: Fio) -> Result<fio::Plan, ToolError> {
     let plan = fio_plan(&given.file, &Vec::from_iter(given.section)).map_err(ToolError::of)?;
-    if plan.has_absolute_paths() {
+    if plan.leads_out() {
         return Err(ToolError(format!(
-            "{} names absolute paths; leave `directory` out of it, so that it works where the machine says",
+            "{} names absolute paths, or a `..`; leave `directory` out of it and name files plainly, so that it works where the \
+             machine says",
             given.file.display()
         )));
     }

@@ -14,6 +14,7 @@
 //! * [`one_buffer`]: reading and writing with one buffer, by plain system calls.
 //! * [`run_error`]: why a run ended before its end.
 //! * [`tickets`]: numbers that workers share out among themselves.
+//! * [`whole_blocks`]: what files take of a file system that gives space by blocks.
 //! * [`outcome`]: what a run gave, for a study to take up.
 //!
 //! Rule: an engine never asks whether the tree is real. Time comes from `rt`, randomness from a seed.
@@ -30,3 +31,4 @@ pub mod one_buffer;
 pub mod outcome;
 pub mod run_error;
 pub mod tickets;
+pub mod whole_blocks;

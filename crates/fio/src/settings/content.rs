@@ -1,7 +1,6 @@
 //! Options that say what is written, how it is checked, and which figures are kept.
 
 use super::given::{Trouble, Value};
-use crate::figures::Each;
 use crate::spec::{Checksum, PERCENTILES, Spec};
 use crate::value::{TimeUnit, Wanted, fraction, pattern};
 use std::time::Duration;
@@ -62,8 +61,8 @@ pub(super) fn apply(spec: &mut Spec, name: &str, value: &Value) -> Result<(), Tr
         "dedupe_global" | "verifysort" | "verify_dump" | "verify_state_save" => {
             value.flag()?;
         }
-        "continue_on_error" => spec.continue_on_error = continue_on_error(value)?,
-        "ignore_error" => value.each(&mut spec.ignored_errors, error_numbers)?,
+        "continue_on_error" => spec.tolerance.goes_on = continue_on_error(value)?,
+        "ignore_error" => spec.tolerance.listed = ignored_errors(value.text()?)?,
         _ => return figures(spec, name, value),
     }
     Ok(())
@@ -164,20 +163,32 @@ fn checksum(name: &str) -> Result<Option<Checksum>, Trouble> {
     }))
 }
 
-fn continue_on_error(value: &Value) -> Result<Each<bool>, Wanted> {
+fn continue_on_error(value: &Value) -> Result<[bool; 4], Wanted> {
+    // Of reads, writes, trims and verification. To fio what is no read is a write.
     let words = [
-        ("none", [false; 3]),
-        ("0", [false; 3]),
-        ("read", [true, false, false]),
-        ("write", [false, true, false]),
-        ("trim", [false, false, true]),
-        ("io", [true, true, true]),
-        // A block that fails verification is counted and passed over unless verify_fatal is set.
-        ("verify", [false; 3]),
-        ("all", [true; 3]),
-        ("1", [true; 3]),
+        ("none", [false; 4]),
+        ("0", [false; 4]),
+        ("read", [true, false, false, false]),
+        ("write", [false, true, true, false]),
+        ("trim", [false, false, true, false]),
+        ("io", [true, true, true, false]),
+        ("verify", [false, false, false, true]),
+        ("all", [true; 4]),
+        ("1", [true; 4]),
     ];
     value.one_of(&words, "none, read, write, trim, io, verify or all")
+}
+
+/// Errors of reads, of writes and of verification, parted by `,`; a part that is empty says nothing.
+fn ignored_errors(text: &str) -> Result<[Option<Vec<i32>>; 3], Wanted> {
+    let mut lists = [const { None }; 3];
+    for (at, part) in text.split(',').enumerate() {
+        let list = lists.get_mut(at).ok_or("at most three lists of errors: READ,WRITE,VERIFY")?;
+        if !part.trim().is_empty() {
+            *list = Some(error_numbers(part.trim())?);
+        }
+    }
+    Ok(lists)
 }
 
 /// Errors by name or number, parted by `:`.

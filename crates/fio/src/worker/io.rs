@@ -4,7 +4,7 @@
 
 use super::{Kind, UNTIMED_IOS, UnderWay, Worker};
 use crate::aim::Target;
-use crate::error::{FioError, io_number};
+use crate::error::FioError;
 use crate::figures::{Depths, Direction};
 use crate::series::Took;
 use crate::spec::Engine;
@@ -205,16 +205,13 @@ impl Worker {
                 flow.lat.count(lat);
                 let limit = self.spec.max_latency[at];
                 if !limit.is_zero() && u128::from(lat) > limit.as_nanos() {
-                    let (took_us, max_us) = (lat / 1000, limit.as_micros() as u64);
-                    let job = self.job.name.clone();
-                    self.error = Some(FioError::TooLate { job, took_us, max_us });
+                    self.too_late(lat, limit.as_micros() as u64);
                 }
                 if let Some(search) = &mut self.search
                     && search.answered(lat)
                 {
-                    let (took_us, max_us) = (lat / 1000, search.target_us());
-                    let job = self.job.name.clone();
-                    self.error = Some(FioError::TooLate { job, took_us, max_us });
+                    let max_us = search.target_us();
+                    self.too_late(lat, max_us);
                 }
             }
             if self.each_in_series {
@@ -232,6 +229,14 @@ impl Worker {
         Ok(())
     }
 
+    /// An I/O took longer than it may: the job ends.
+    fn too_late(&mut self, took_ns: u64, max_us: u64) {
+        let job = self.job.name.clone();
+        let error = FioError::TooLate { job, took_us: took_ns / 1000, max_us };
+        self.figures.count_error(error.number());
+        self.error.get_or_insert(error);
+    }
+
     /// An I/O failed: pass it over, or end.
     pub(super) fn io_failed(
         &mut self,
@@ -242,19 +247,8 @@ impl Worker {
             self.full = true;
             return Ok(());
         }
-        let at = direction.index();
-        let number = io_number(error.kind);
-        if self.spec.ignored_errors[at].contains(&number) {
-            return Ok(());
-        }
-        if self.spec.continue_on_error[at] {
-            self.figures.errors += 1;
-            if self.figures.first_error == 0 {
-                self.figures.first_error = number;
-            }
-            return Ok(());
-        }
-        Err(FioError::Io { job: self.job.name.clone(), source: IoFailure::from(error) })
+        let source = IoFailure::from(error);
+        self.met(direction.index(), FioError::Io { job: self.job.name.clone(), source })
     }
 
     pub(super) async fn sync(&mut self, data_only: bool) -> Result<(), FioError> {

@@ -5,6 +5,7 @@ use crate::aim::Target;
 use crate::error::FioError;
 use crate::figures::Direction;
 use crate::files::Files;
+use crate::spec::Tolerance;
 use crate::verify::{self, Piece};
 use rt::{Buf, Request, SgList};
 use std::sync::atomic::Ordering;
@@ -24,12 +25,7 @@ impl Worker {
         let file = self.open.name(target.file);
         let (job, offset, len) = (self.job.name.clone(), target.offset, target.len);
         let error = FioError::Verify { job, file, offset, len, what };
-        if self.spec.verify.fatal {
-            return Err(error);
-        }
-        self.figures.errors += 1;
-        self.bad_blocks.get_or_insert(error);
-        Ok(())
+        self.met(Tolerance::VERIFY, error)
     }
 
     pub(super) fn must_read_back(&self) -> bool {

@@ -1,6 +1,6 @@
 //! What a reader must know of two runs before what differs: in what they are not alike, and what they ran into.
 
-use crate::results::{Partial, Results};
+use crate::results::Results;
 use std::collections::BTreeSet;
 
 /// Loads of a host that differ by less are alike: threads that want to run, on average.
@@ -18,9 +18,9 @@ pub(super) fn of(a: &Results, b: &Results) -> Vec<String> {
         .to_owned());
     }
     for (name, results) in [("A", a), ("B", b)] {
-        if let Some(Partial { done, total }) = results.partial {
+        if let Some(partial) = results.partial {
             notes.push(format!(
-                "{name} is partial: {done} of {total} runs are done; {}",
+                "{name} is partial: {partial} are done; {}",
                 match results.run.is_of_tool() {
                     true => "a tool can't go on with it: run it anew for all of them",
                     false => "go on with it by `spindle lab run … --resume`",

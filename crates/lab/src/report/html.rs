@@ -104,7 +104,7 @@ fn head(results: &Results) -> Markup {
             @if let Some(partial) = results.partial {
                 p.caution {
                     strong { "Partial. " }
-                    (partial.done) " of " (partial.total) " runs are done: what stands here may turn with the rest."
+                    (partial) " are done: what stands here may turn with the rest."
                 }
             }
             @for warning in account::layout_warnings(results) {

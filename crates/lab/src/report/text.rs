@@ -16,7 +16,7 @@ use super::account;
 use super::figures::{Measure, Unit, capitalised, factor_label, measure, percent};
 use super::findings::{Finding, errors, in_brief, pitfalls, repeats, warnings};
 use super::shape::{Group, groups};
-use crate::results::{Cell, ClaimCount, Partial, Results};
+use crate::results::{Cell, ClaimCount, Results};
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 
 /// How the terminal report is to look.
@@ -80,8 +80,8 @@ pub fn text(results: &Results, options: TextOptions) -> String {
     for warning in account::layout_warnings(results) {
         page.prose(Style::Caution, "  ", &format!("! {warning}."));
     }
-    if let Some(Partial { done, total }) = results.partial {
-        let line = format!("PARTIAL: {done} of {total} runs are done.");
+    if let Some(partial) = results.partial {
+        let line = format!("PARTIAL: {partial} are done.");
         page.prose(Style::Caution, "  ", &line);
     }
     let pitfalls = pitfalls(&results.cells);

@@ -7,7 +7,7 @@ use crate::scripted;
 use hdrhistogram::Histogram;
 use lab::kept::{FinishedRun, Keeper, KeptHead, KeptRuns};
 use lab::pace::Left;
-use lab::results::{Partial, ProgressPoint, RoundPoint};
+use lab::results::{Partial, PartialOf, ProgressPoint, RoundPoint};
 use lab::run::{NoObserver, Observer, Progress, RunError, run, run_from};
 use lab::study::Options;
 use lab::target::{CellRun, StopFlag, TargetError};
@@ -368,7 +368,10 @@ fn a_run_that_goes_on_gives_the_bytes_of_one_that_was_never_stopped() {
     let first = first.expect("some of it is done");
     let kept = keeper.runs.into_inner().expect("nobody panicked");
     assert!(matches!(first.stopped, Some(RunError::Interrupted { total: 24, .. })));
-    assert_eq!(first.results.partial, Some(Partial { done: kept.len(), total: 24 }));
+    assert_eq!(
+        first.results.partial,
+        Some(Partial { done: kept.len(), total: 24, of: PartialOf::Runs })
+    );
     assert!(
         first.results.verdict.starts_with("This is a part of the run"),
         "{}",

@@ -261,7 +261,7 @@ fn run_study(arguments: &RunArguments) -> Result<(), Failure> {
         (Some(_), true) => {
             Ok(format!("the whole result of an earlier run in {} was left as it is", dir.display()))
         }
-        _ => write_report(&dir, &results, arguments.force),
+        _ => write_report(&dir, &results, arguments.force, true),
     };
     let page = written?;
     say(&page);

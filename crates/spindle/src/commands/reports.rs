@@ -1,8 +1,8 @@
 //! What becomes of results: a report in a folder, a text on the terminal; and the wish to end before there are any.
 
-use crate::output::{Failure, say};
+use crate::output::{Failure, print, say};
 use crate::signals::{INTERRUPTED, Wish, Wishes};
-use lab::output::write_results;
+use lab::output::{RESULTS_FILE, write_results};
 use lab::report::{self, TextOptions};
 use lab::results::Results;
 use lab::target::StopFlag;
@@ -36,15 +36,56 @@ pub(super) fn raise_on_interrupt(
 }
 
 /// Writes results and report into a folder. Returns the line that says where.
-pub(super) fn write_report(dir: &Path, results: &Results, force: bool) -> Result<String, Failure> {
+///
+/// # Errors
+/// They can't be written there. They are kept elsewhere then, or printed where they are not yet (`is_told`), and the failure says
+/// where.
+pub(super) fn write_report(
+    dir: &Path,
+    results: &Results,
+    force: bool,
+    is_told: bool,
+) -> Result<String, Failure> {
     let (csv, html) = (report::csv(results), report::html(results));
     let mut files = vec![("results.csv", csv.as_bytes()), ("report.html", html.as_bytes())];
     if results.run.command.is_none() && !results.run.text.is_empty() {
         files.push(("study.toml", results.run.text.as_bytes()));
     }
-    write_results(dir, results, &files, force).map_err(Failure::failed)?;
-    let page = dir.join("report.html").display().to_string();
-    Ok(format!("report: {}", report::printable(&page).replace('\n', " ")))
+    match write_results(dir, results, &files, force) {
+        Ok(()) => {
+            let page = dir.join("report.html").display().to_string();
+            Ok(format!("report: {}", report::printable(&page).replace('\n', " ")))
+        }
+        Err(error) => {
+            let kept = kept_elsewhere(dir, results, &files);
+            if kept.is_none() && !is_told {
+                print(&text(results, true))?;
+            }
+            let kept = kept.as_deref().unwrap_or("the results were printed, and lie nowhere");
+            Err(Failure::failed(format!("{error}; {kept}")))
+        }
+    }
+}
+
+/// Keeps results that can't be written where they should be: there by themselves, which is less, or in a folder for temporary files.
+/// Says where they lie then.
+fn kept_elsewhere(dir: &Path, results: &Results, files: &[(&str, &[u8])]) -> Option<String> {
+    // Beside what an earlier result left they would be told as one with it.
+    let is_alone = !files.iter().any(|(name, _)| dir.join(name).exists());
+    if is_alone && write_results(dir, results, &[], false).is_ok() {
+        return Some(format!(
+            "of the results {RESULTS_FILE} alone lies there: spindle lab report {} shows them",
+            dir.display()
+        ));
+    }
+    let spare = std::env::temp_dir().join(format!("spindle-results-{}", std::process::id()));
+    // What is there already is somebody else's.
+    std::fs::create_dir(&spare).ok()?;
+    if write_results(&spare, results, files, false).is_ok() {
+        return Some(format!("the results lie in {} instead", spare.display()));
+    }
+    let _ = std::fs::remove_dir(&spare);
+    None
 }
 
 /// Results as a text for the terminal.

@@ -1,7 +1,7 @@
 //! The field's tools on a directory of this host, ended before their end, and where there is no room.
 //!
 //! What could break: minutes of silence while a million files are removed; what others made meanwhile named as the tool's; files of
-//! which there are more than inodes; a repeat that came to no end among those that did.
+//! which there are more than inodes; a repeat that came to no end among those that did; work that is done and lost with what is not.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -236,21 +236,135 @@ fn files_without_inodes_are_refused_and_named_where_they_run_out() {
     assert!(said.contains("no inodes left") && said.contains("df -i"), "{said}");
 }
 
+/// What a report in this folder says of how much is done, and the names of its figures.
+fn kept(report: &Path) -> (serde_json::Value, Vec<String>) {
+    let text = std::fs::read_to_string(report.join("results.json")).expect("a result");
+    let json: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let metrics = json["cells"][0]["metrics"].as_object().expect("figures").keys().cloned();
+    (json["partial"].clone(), metrics.collect())
+}
+
 #[test]
-fn cases_of_tiobench_that_are_done_are_told() {
+fn cases_of_tiobench_that_are_done_are_told_and_kept() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let words = ["tiobench", "--target", ".", "--size", "4", "--threads", "1", "--random", "20"];
-    let more = ["--threads", "2", "--numruns", "1", "--size", "1024"];
+    let more = ["--threads", "2", "--numruns", "1", "--size", "1024", "--out", "report"];
     let mut started = Started::tool(dir.path(), &[&words[..], &more].concat());
     // Cases of 4 MiB come first, and are short; the file of the next is not written before the signal comes.
     started.until_it_says("1024 MiB");
     started.signal("-INT");
     let (said, printed, status) = started.ended();
     assert_eq!(status, Some(130), "{said}");
-    assert!(said.contains("2 of 4 cases are done, and told:"), "{said}");
+    assert!(said.contains("2 of 4 cases of the first run are done, and told:"), "{said}");
     let rows = printed.lines().filter(|line| line.contains(" 4     4096    "));
     assert_eq!(rows.count(), 8, "{printed}");
-    assert_eq!(count(dir.path()), 0, "{said}");
+    let last = said.lines().last().expect("a line");
+    assert!(last.contains("interrupted after 2 of 4 cases of the first run: the result"), "{said}");
+    assert_eq!(count(dir.path()), 1, "{said}");
+    let (partial, metrics) = kept(&dir.path().join("report"));
+    assert_eq!(partial, serde_json::json!({"done": 2, "total": 4, "of": "cases"}));
+    assert!(metrics.contains(&"4_mib_2_threads_read_iops".to_owned()), "{metrics:?}");
+    assert!(!metrics.iter().any(|name| name.starts_with("1024")), "{metrics:?}");
+    let page = std::fs::read_to_string(dir.path().join("report/report.html")).expect("a report");
+    assert!(page.contains("2 of 4 cases of the first run are done"));
+    assert!(page.contains("This is a part of the run, 2 of 4 cases of the first run: "), "{page}");
+}
+
+#[test]
+fn phases_that_are_done_are_told_and_kept() {
+    for (words, until, done, total, told, not) in [
+        (
+            // A byte at a time takes its time on any disk.
+            &["smallfiles", "-n", "20", "-s", "32k", "--block", "1"][..],
+            "copy ...",
+            3,
+            5,
+            ("create", "create_ops_per_s"),
+            ("copy", "copy_ops_per_s"),
+        ),
+        (
+            &["bonnie", "-d", ".", "-s", "4", "-r", "0", "-f", "2", "-n", "0"],
+            "Reading a byte at a time...",
+            3,
+            6,
+            ("Sequential Output", "rewrite_throughput_mb_s"),
+            ("1.98", "getc_throughput_mb_s"),
+        ),
+    ] {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let more = ["--out", "report", "--repeats", "2"];
+        let mut tool = Started::tool(dir.path(), &[words, &more].concat());
+        tool.until_it_says(until);
+        tool.signal("-INT");
+        let (said, printed, status) = tool.ended();
+        assert_eq!(status, Some(130), "{said}");
+        let phases = format!("{done} of {total} phases of the first run");
+        assert!(said.contains(&format!("{phases} are done, and told:")), "{said}");
+        let last = said.lines().last().expect("a line");
+        assert!(last.contains(&format!("interrupted after {phases}: ")), "{said}");
+        let begins = |word: &str| printed.lines().any(|line| line.starts_with(word));
+        assert!(printed.contains(told.0) && !begins(not.0), "{printed}");
+        assert!(!printed.contains("MEASURED"), "{printed}");
+        assert_eq!(count(dir.path()), 1, "{said}");
+        let (partial, metrics) = kept(&dir.path().join("report"));
+        assert_eq!(partial, serde_json::json!({"done": done, "total": total, "of": "phases"}));
+        assert!(metrics.iter().any(|name| name == told.1), "{metrics:?}");
+        assert!(!metrics.iter().any(|name| name == not.1), "{metrics:?}");
+    }
+}
+
+/// Runs a tool whose report shall lie where so many KiB of 512 are free; nothing where none can be mounted. `$at` is there, and
+/// `$other` has room.
+fn with_report_on(free_kib: u32, other: &Path, words: &str) -> Option<Output> {
+    let dir = tempfile::tempdir().expect("a folder");
+    let script = format!(
+        "mount -t tmpfs -o size=512k full {at} || exit 77; head -c {fill} /dev/zero > {at}/fill; at={at} other={other}; cd $other && {words}",
+        at = dir.path().display(),
+        other = other.display(),
+        fill = (512 - free_kib) * 1024,
+    );
+    let output = Command::new("unshare").args(["-rm", "sh", "-c", &script]).output();
+    let output = output.ok().filter(|output| output.status.code() != Some(77))?;
+    let refused = String::from_utf8_lossy(&output.stderr).contains("unshare");
+    (!refused).then_some(output)
+}
+
+#[test]
+fn what_is_measured_outlives_a_full_disk_below_the_report() {
+    let other = tempfile::tempdir().expect("a folder");
+    let program = env!("CARGO_BIN_EXE_spindle");
+    let run = format!("{program} lab fio --name=a --rw=read --size=64k --out $at/report");
+    for (free_kib, words, said, is_printed) in [
+        // The page does not fit, the figures do.
+        (
+            24,
+            format!("{run}; echo status $?; {program} lab report $at/report"),
+            "results.json alone lies there: spindle lab report ",
+            true,
+        ),
+        (0, format!("TMPDIR=$other {run}; echo status $?"), "the results lie in ", false),
+        (
+            0,
+            format!("TMPDIR=$at {run} --output=told; echo status $?"),
+            "the results were printed, and lie nowhere",
+            true,
+        ),
+    ] {
+        let Some(output) = with_report_on(free_kib, other.path(), &words) else {
+            println!("skipped: nothing can be mounted");
+            return;
+        };
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(errors.contains("the disk is full") && errors.contains(said), "{errors}");
+        assert!(printed.contains("status 1"), "{printed}");
+        // The text of results ends so.
+        assert_eq!(printed.contains("Verdict"), is_printed, "{printed}");
+    }
+    let instead = made(other.path(), "spindle-results-").expect("kept");
+    assert!(instead.join("report.html").is_file());
+    let (partial, metrics) = kept(&instead);
+    assert!(partial.is_null() && metrics.iter().any(|name| name == "read_iops"), "{metrics:?}");
 }
 
 /// What could break: the next run takes the file's length for what was laid out, and measures places that were never written.

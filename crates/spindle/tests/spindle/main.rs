@@ -12,6 +12,7 @@ mod dead_nas;
 mod dry_run;
 mod fio;
 mod fio_counts;
+mod fio_output;
 mod held_pools;
 mod held_verbs;
 #[path = "support/holding.rs"]

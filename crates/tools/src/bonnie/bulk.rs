@@ -165,11 +165,7 @@ pub(super) async fn run(
     let bulk = Bulk { place, job, plan };
     let mut figures = Vec::new();
     let mut source = Source::new(&job.content, job.plan.written, plan.chunk.as_usize());
-    let by_bytes = !plan.bytes_phase().is_zero();
-    for phase in Phase::ALL.into_iter().filter(|phase| phase.counts_bytes()) {
-        if !by_bytes && matches!(phase, Phase::PutByte | Phase::GetByte) {
-            continue;
-        }
+    for phase in job.plan.phases().into_iter().filter(|phase| phase.counts_bytes()) {
         (job.listener)(Heard::Begins(phase));
         place.says(PhaseEnd::Begins(phase.column()));
         let done = match phase {
@@ -181,7 +177,7 @@ pub(super) async fn run(
         };
         let figure = done.map_err(|why| why.in_phase(phase))?;
         place.says(PhaseEnd::Ends(phase.column()));
-        (job.listener)(Heard::Ends(phase));
+        (job.listener)(Heard::Ends(phase, figure));
         figures.push((phase, figure));
     }
     Ok(figures)

@@ -143,7 +143,7 @@ impl Test<'_> {
 
     fn note(&mut self, phase: Phase, done: Result<Figure, Why>) -> Result<(), BonnieError> {
         let figure = done.map_err(|why| why.in_phase(phase))?;
-        (self.job.listener)(Heard::Ends(phase));
+        (self.job.listener)(Heard::Ends(phase, figure));
         self.figures.push((phase, figure));
         Ok(())
     }

@@ -96,6 +96,22 @@ impl Phase {
     }
 }
 
+impl Plan {
+    /// The phases that it goes through, in order.
+    pub fn phases(&self) -> Vec<Phase> {
+        let is_gone_through = |phase: &Phase| match &self.file {
+            _ if !phase.is_on_file() => self.creation.is_some(),
+            None => false,
+            Some(file) => match phase {
+                Phase::PutByte | Phase::GetByte => !file.bytes_phase().is_zero(),
+                Phase::Seeks => file.seeks > 0,
+                _ => true,
+            },
+        };
+        Phase::ALL.into_iter().filter(is_gone_through).collect()
+    }
+}
+
 impl fmt::Display for Phase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -158,8 +174,13 @@ pub struct BonnieOutcome {
 }
 
 impl BonnieOutcome {
-    pub(super) fn new(plan: Plan, content: ContentSpec) -> BonnieOutcome {
-        BonnieOutcome { plan, content, figures: BTreeMap::new() }
+    /// The outcome of these phases.
+    pub fn of(
+        plan: Plan,
+        content: ContentSpec,
+        figures: impl IntoIterator<Item = (Phase, Figure)>,
+    ) -> BonnieOutcome {
+        BonnieOutcome { plan, content, figures: figures.into_iter().collect() }
     }
 
     pub(super) fn take(&mut self, figures: Vec<(Phase, Figure)>) {

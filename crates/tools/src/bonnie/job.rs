@@ -1,6 +1,6 @@
 //! What all phases share: the plan, the content, who stops them and who listens; and why a run ends early.
 
-use super::figures::Phase;
+use super::figures::{Figure, Phase};
 use super::plan::Plan;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use workload::io_failure::IoFailure;
 pub enum Heard {
     /// A phase begins.
     Begins(Phase),
-    /// It has ended.
-    Ends(Phase),
+    /// It has ended, and gave this; it stays so if the run comes to no end.
+    Ends(Phase, Figure),
     /// The run comes to no end, and removes its small files: so many are left of them.
     Removing(u64),
 }

@@ -56,7 +56,7 @@ pub async fn run(
 ) -> Result<BonnieOutcome, BonnieError> {
     let job = Job { plan: Arc::new(plan), content: content.clone(), stop, listener };
     let mut random = GlibcRand::new(job.plan.seed);
-    let mut outcome = BonnieOutcome::new(Plan::clone(&job.plan), content.spec());
+    let mut outcome = BonnieOutcome::of(Plan::clone(&job.plan), content.spec(), []);
     if let Some(file) = job.plan.file.clone() {
         let result = on_file(crew, &job, &file, &mut random, &mut outcome).await;
         // The result counts more than what comes of tidying up.

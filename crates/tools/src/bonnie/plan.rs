@@ -5,6 +5,7 @@
 
 use std::path::PathBuf;
 use stdx::ByteCount;
+use workload::whole_blocks;
 
 /// The unit of the bulk file's size.
 const UNIT: ByteCount = ByteCount::mib(1);
@@ -137,16 +138,9 @@ impl Creation {
 
     /// What those take of a file system that gives space by blocks: each size is as likely as another.
     pub fn space(&self, block: ByteCount) -> ByteCount {
-        let block = block.bytes().max(1);
-        let each = self.size_max.bytes().midpoint(self.size_min.bytes());
-        // What the last block of a file does not fill: half of it on average, where sizes vary by more.
-        let spread = (self.size_max - self.size_min).bytes();
-        let whole = match spread < block {
-            true => self.size_max.bytes().next_multiple_of(block),
-            false => each + block / 2,
-        };
+        let files = whole_blocks::space(self.files(), self.size_min..=self.size_max, block);
         let directories = self.names() - self.files();
-        ByteCount(self.files().saturating_mul(whole).saturating_add(directories * block))
+        ByteCount(files.bytes().saturating_add(directories * block.bytes().max(1)))
     }
 }
 

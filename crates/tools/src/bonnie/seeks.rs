@@ -73,7 +73,7 @@ pub(super) async fn run(
         figure.latency_max = figure.latency_max.max(report.latency_max);
     }
     figure.elapsed = begun.map_or(Duration::ZERO, |begun| ended.since(begun));
-    (job.listener)(Heard::Ends(Phase::Seeks));
+    (job.listener)(Heard::Ends(Phase::Seeks, figure));
     Ok(figure)
 }
 

@@ -138,6 +138,16 @@ fn a_stopped_run_leaves_nothing_behind() {
         let plan = plan(Some(small_file()), Some(creation));
         let run = run_on(MemoryTree::new("m"), plan, ContentSpec::default(), Some(phase));
         assert_eq!(run.result.err(), Some(BonnieError::Stopped), "{phase}");
+        let ended: Vec<Phase> = run
+            .heard
+            .iter()
+            .filter_map(|heard| match heard {
+                Heard::Ends(phase, figure) if figure.amount > 0 => Some(*phase),
+                _ => None,
+            })
+            .collect();
+        let before: Vec<Phase> = Phase::ALL.into_iter().filter(|before| *before < phase).collect();
+        assert_eq!(ended, before, "{phase}");
         assert_eq!(run.left, 0, "{phase}");
         let told = run.heard.contains(&Heard::Removing(1024));
         // They are there whole where a phase begins that looks at them or removes them.
@@ -178,7 +188,7 @@ fn simulated_words_stay_words() {
 /// The line is bonnie++'s for the same options, but for the version and the figures.
 #[test]
 fn the_line_has_the_fields_of_bonnie() {
-    let mut outcome = BonnieOutcome::new(
+    let mut outcome = BonnieOutcome::of(
         plan(
             Some(File { seeks: 100, ..File::of_size(ByteCount::gib(2)) }),
             Some(Creation {
@@ -188,6 +198,7 @@ fn the_line_has_the_fields_of_bonnie() {
             }),
         ),
         ContentSpec::default(),
+        [],
     );
     let figure = |amount, millis| Figure {
         amount,

@@ -19,16 +19,18 @@ use workload::outcome::count_latency;
 use workload::run_error::RunError;
 
 /// What a listener hears.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Heard {
+#[derive(Clone, Copy, Debug)]
+pub enum Heard<'a> {
     /// A phase begins.
-    Phase(Phase),
+    Begins(Phase),
+    /// It has ended, and gave this; it stays so if the run comes to no end.
+    Ends(Phase, &'a Figure),
     /// The run comes to no end, and removes what it made: so many files are left of that.
     Removing(u64),
 }
 
 /// Who listens. It is called on workers' threads, too.
-pub type Listener = Arc<dyn Fn(Heard) + Send + Sync>;
+pub type Listener = Arc<dyn Fn(Heard<'_>) + Send + Sync>;
 
 /// What all threads share. Cheap to clone.
 #[derive(Clone)]
@@ -99,7 +101,7 @@ pub async fn run(
     // What went wrong counts more than what comes of tidying up.
     done?;
     removed??;
-    Ok(SmallFilesOutcome { plan: Plan::clone(&job.plan), content: job.content.spec(), figures })
+    Ok(SmallFilesOutcome::of(Plan::clone(&job.plan), job.content.spec(), figures))
 }
 
 async fn phases(
@@ -114,8 +116,10 @@ async fn phases(
         tree.create_directory(&job.directory(number)).await.map_err(IoFailure::from)?;
     }
     for phase in Phase::ALL {
-        (job.listener)(Heard::Phase(phase));
-        figures.insert(phase, on_all_threads(crew, job, phase).await?);
+        (job.listener)(Heard::Begins(phase));
+        let figure = on_all_threads(crew, job, phase).await?;
+        (job.listener)(Heard::Ends(phase, &figure));
+        figures.insert(phase, figure);
     }
     Ok(())
 }

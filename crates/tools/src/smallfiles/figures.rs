@@ -121,6 +121,15 @@ pub struct SmallFilesOutcome {
 }
 
 impl SmallFilesOutcome {
+    /// The outcome of these phases.
+    pub fn of(
+        plan: Plan,
+        content: ContentSpec,
+        figures: BTreeMap<Phase, Figure>,
+    ) -> SmallFilesOutcome {
+        SmallFilesOutcome { plan, content, figures }
+    }
+
     /// What a phase gave.
     pub fn figure(&self, phase: Phase) -> Option<&Figure> {
         self.figures.get(&phase)

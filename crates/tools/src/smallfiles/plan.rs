@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 use stdx::{ByteCount, units::SizeError};
+use workload::whole_blocks;
 
 /// Files at the most; each takes a few bytes of memory for its size and its turn.
 const FILES_MAX: u64 = 1 << 27;
@@ -45,22 +46,6 @@ impl FromStr for Sizes {
             true => Ok(sizes),
             false => Err(SizesError::Crossed(sizes)),
         }
-    }
-}
-
-impl Sizes {
-    /// What so many files take in whole blocks on average.
-    fn space_of(&self, files: u64, block: u64) -> u64 {
-        let block = u128::from(block);
-        // Blocks of one file of each size from 1 to this.
-        let blocks_upto = |size: u128| {
-            let (whole, rest) = (size / block, size % block);
-            block * whole * (whole + 1) / 2 + rest * (whole + 1)
-        };
-        let (min, max) = (u128::from(self.min.bytes()), u128::from(self.max.bytes()));
-        let blocks = blocks_upto(max) - blocks_upto(min.max(1) - 1);
-        let each = (blocks * block).div_ceil(max - min + 1);
-        u64::try_from(each.saturating_mul(u128::from(files))).unwrap_or(u64::MAX)
     }
 }
 
@@ -121,11 +106,10 @@ impl Plan {
 
     /// What those take of a file system that gives space by blocks, with all sizes equally often.
     pub fn space(&self, block: ByteCount) -> ByteCount {
-        let block = block.bytes().max(1);
-        let directories = (self.directories + 1).saturating_mul(block);
-        ByteCount(
-            self.sizes.space_of(self.files.saturating_mul(2), block).saturating_add(directories),
-        )
+        let directories = (self.directories + 1).saturating_mul(block.bytes().max(1));
+        let sizes = self.sizes.min..=self.sizes.max;
+        let files = whole_blocks::space(self.files.saturating_mul(2), sizes, block);
+        ByteCount(files.bytes().saturating_add(directories))
     }
 
     /// Whether it can be run.

@@ -5,16 +5,19 @@
 //! another (`-p`, `-y`), a file of random numbers (`-Z`), and another user than the one who runs it
 //! (`-u`, `-g`): a program that can change its user is a risk that a benchmark need not be.
 
-use super::session::{self, Common, Session, ToolRun};
+use super::session::{self, Common, Session, ToolRun, lock};
 use crate::output::{Failure, print, say};
 use clap::{Args, ValueEnum};
+use lab::results::{Partial, PartialOf};
 use lab::study::ToolKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use stdx::ByteCount;
 use targets::this_machine;
-use tools::bonnie::{self, Heard, Listener, Plan, Written, csv, options, plan, table};
+use tools::bonnie::{
+    self, BonnieOutcome, Figure, Heard, Listener, Phase, Plan, Written, csv, options, plan, table,
+};
 
 /// Runs of `-x` at the most, as of `--repeats`.
 const RUNS_MAX: i64 = 1000;
@@ -142,26 +145,6 @@ pub fn run(args: BonnieArgs) -> Result<(), Failure> {
     if args.runs.is_some_and(|runs| runs > 1) {
         session.told(print(&format!("{}\n", csv::header())))?;
     }
-    let mut outcomes = Vec::new();
-    for repeat in 0..session.repeats() {
-        let mut plan = plan.clone();
-        // Each run begins with the same seed there; here only where it was given.
-        plan.seed = args.bonnie_seed.unwrap_or(session.seed(repeat) as u32);
-        let (content, stop, listener) =
-            (content.clone(), session.stop(), listener(&session, args.quiet));
-        let ended = session.block_on(move |crew| async move {
-            bonnie::run(&*crew, plan, &content, stop, listener).await
-        });
-        let Some(outcome) = session.ended(ended, &outcomes)? else { break };
-        if !only_lines {
-            match args.quiet {
-                true => table::text(&outcome).trim_end().lines().for_each(say),
-                false => session.told(print(&table::text(&outcome)))?,
-            }
-        }
-        session.told(print(&format!("{}\n", csv::line(&outcome))))?;
-        outcomes.push(outcome.outcome());
-    }
     let tool = ToolRun {
         tool: ToolKind::Bonnie,
         title: "bonnie++",
@@ -177,6 +160,42 @@ pub fn run(args: BonnieArgs) -> Result<(), Failure> {
         text: None,
         table: !only_lines && !args.quiet,
     };
+    let mut outcomes = Vec::new();
+    for repeat in 0..session.repeats() {
+        let mut plan = plan.clone();
+        // Each run begins with the same seed there; here only where it was given.
+        plan.seed = args.bonnie_seed.unwrap_or(session.seed(repeat) as u32);
+        let (of_done, done) = (plan.clone(), Arc::new(Mutex::new(Vec::new())));
+        let (content, stop, listener) =
+            (content.clone(), session.stop(), listener(&session, args.quiet, Arc::clone(&done)));
+        let ended = session.block_on(move |crew| async move {
+            bonnie::run(&*crew, plan, &content, stop, listener).await
+        });
+        let tell_table = |outcome: &BonnieOutcome| match args.quiet || only_lines {
+            true => {
+                table::text(outcome).trim_end().lines().for_each(say);
+                Ok(())
+            }
+            false => session.told(print(&table::text(outcome))),
+        };
+        // Of the first repeat, the phases that are done are told, and that they are not all. A line of values would be taken for
+        // that of a whole run.
+        let some = std::mem::take(&mut *lock(&done));
+        if let (Err(error), true, false) = (&ended, outcomes.is_empty(), some.is_empty()) {
+            let (done, total) = (some.len(), of_done.phases().len());
+            let partial = Partial { done, total, of: PartialOf::Phases };
+            say(&format!("{partial} are done, and told:"));
+            let outcome = BonnieOutcome::of(of_done, content_spec, some);
+            tell_table(&outcome)?;
+            return session.conclude_part(&tool, outcome.outcome(), partial, error);
+        }
+        let Some(outcome) = session.ended(ended, &outcomes)? else { break };
+        if !only_lines {
+            tell_table(&outcome)?;
+        }
+        session.told(print(&format!("{}\n", csv::line(&outcome))))?;
+        outcomes.push(outcome.outcome());
+    }
     session.conclude(&tool, outcomes)
 }
 
@@ -285,13 +304,21 @@ fn id_of(name: &str, names: &str) -> Option<u32> {
     line.split(':').nth(2)?.parse().ok()
 }
 
-/// Says which phase is under way, and what is removed before the end.
-fn listener(session: &Session, quiet: bool) -> Listener {
+/// Says which phase is under way, and what is removed before the end; keeps what phases gave.
+fn listener(session: &Session, quiet: bool, done: Arc<Mutex<Vec<(Phase, Figure)>>>) -> Listener {
     let removing = session.removing();
     Arc::new(move |heard| match heard {
         Heard::Removing(left) => removing(left),
-        _ if quiet => {}
-        Heard::Begins(phase) => say(&format!("{phase}...")),
-        Heard::Ends(phase) => say(&format!("{phase}: done")),
+        Heard::Begins(phase) => {
+            if !quiet {
+                say(&format!("{phase}..."));
+            }
+        }
+        Heard::Ends(phase, figure) => {
+            lock(&done).push((phase, figure));
+            if !quiet {
+                say(&format!("{phase}: done"));
+            }
+        }
     })
 }

@@ -12,8 +12,10 @@ use fio::{CommandLine, FioOutcome, JobError, Plan, Rooms, Setup, Stamp, nearest_
 use lab::study::ToolKind;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::Write;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use stdx::ByteCount;
@@ -233,27 +235,27 @@ pub fn run(mut args: FioArgs) -> Result<(), Failure> {
         this_machine::check_directory(&args.dir.join(directory))
             .map_err(|error| Failure::usage(format!("{error}, with directory=DIR")))?;
     }
+    let measured = args.dir.join(plan.first_path().unwrap_or_default());
     let plan = Arc::new(plan);
     let asked = Arc::clone(&plan);
-    let measured = args.dir.join(plan.first_path().unwrap_or_default());
-    let root = match plan.has_absolute_paths() {
-        true => Path::new("/"),
-        false => &args.dir,
+    let (root, plan) = match plan.leads_out() {
+        true => (Path::new("/"), Arc::new(from_root(&plan, &args.dir)?)),
+        false => (&*args.dir, plan),
     };
-    let plan = match plan.has_absolute_paths() {
-        true => Arc::new(below_root(&plan, &args.dir)?),
-        false => plan,
-    };
+    if let Some(output) = &args.output {
+        check_output(output, &args, &line)?;
+        check_no_file_of_jobs(output, &plan, root)?;
+    }
     let session = Session::open_at(&args.common, root, directory_of(there(&measured)))?;
     session.makes(plan.files().into_iter().chain(plan.beside()));
     let rooms: Rc<dyn Rooms> = Rc::new(HostRooms { root: root.to_owned() });
+    let (looked_at, ahead) = (Arc::clone(&plan), setup(&args, &session, 0, &rooms));
+    let checked = session.block_on(move |crew| fio::check(crew, looked_at, ahead));
+    checked.map_err(Failure::failed)?;
     if args.parse_only {
-        let (plan, setup) = (Arc::clone(&plan), setup(&args, &session, 0, &rooms));
-        let checked = session.block_on(move |crew| fio::check(crew, plan, setup));
-        checked.map_err(Failure::failed)?;
         return print(&asked.describe());
     }
-    let mut told = Told::new(&args, session.repeats());
+    let mut told = Told::new(&args, session.repeats())?;
     if args.is_for_people() {
         session.told(told.write(&fio::opening(&plan, &version())))?;
     }
@@ -272,6 +274,7 @@ pub fn run(mut args: FioArgs) -> Result<(), Failure> {
         if !is_whole {
             break;
         }
+        outcome.passed_over.iter().for_each(|passed_over| say(&passed_over.to_string()));
         for error in &outcome.errors {
             failed = Some(error.to_string());
         }
@@ -342,12 +345,82 @@ fn conclude(
     session.conclude(&tool, outcomes)
 }
 
-/// The plan with its relative paths below `dir`, for a tree over the root.
-fn below_root(plan: &Plan, dir: &Path) -> Result<Plan, Failure> {
-    let full = dir
+/// The plan with its paths as they lie in a tree over the root; relative ones start from `dir`.
+fn from_root(plan: &Plan, dir: &Path) -> Result<Plan, Failure> {
+    let start = dir
         .canonicalize()
         .map_err(|error| Failure::usage(format!("{}: {error}", dir.display())))?;
-    Ok(plan.with_relative_paths_below(&full))
+    Ok(plan.with_files_at(|path| without_up(&start, path)))
+}
+
+/// A path from a directory without `..`, each of which leads where the system would go, through links.
+fn without_up(start: &Path, path: &Path) -> PathBuf {
+    let mut at = start.to_owned();
+    for part in path.components() {
+        if part == Component::ParentDir {
+            // What is not there is no link.
+            at = at.canonicalize().unwrap_or(at);
+            at.pop();
+        } else {
+            at.push(part);
+        }
+    }
+    at
+}
+
+/// Refuses to write the output over what is needed otherwise.
+fn check_output(output: &Path, args: &FioArgs, line: &CommandLine) -> Result<(), Failure> {
+    let refused = |what: &str, mend: &str| {
+        Err(Failure::usage(format!("--output={}: {what}; {mend}", output.display())))
+    };
+    let place = in_full(output);
+    if let Some(out) = &args.common.out {
+        let out = in_full(out);
+        if place == out {
+            return refused("--out makes a directory of this name", "give them two names");
+        }
+        if place.parent() == Some(&*out) {
+            let mend = "name a file elsewhere";
+            return refused(
+                "it lies in the directory of --out, which holds the report alone",
+                mend,
+            );
+        }
+    }
+    if line.files.iter().any(|file| !is_standard_input(file) && in_full(file) == place) {
+        return refused("it is a job file, and would be written over", "name another file");
+    }
+    Ok(())
+}
+
+/// Refuses to write the output over a file that a job reads or writes.
+fn check_no_file_of_jobs(output: &Path, plan: &Plan, root: &Path) -> Result<(), Failure> {
+    let place = in_full(output);
+    let is_device = place.exists() && !place.is_file();
+    let files = plan.files();
+    let mut same = files.iter().filter(|file| file.file_name() == place.file_name());
+    match !is_device && same.any(|file| in_full(&root.join(file)) == place) {
+        true => Err(Failure::usage(format!(
+            "--output={}: it is a file of a job; name another file",
+            output.display()
+        ))),
+        false => Ok(()),
+    }
+}
+
+/// A path by which a file is known however it was spelt, whether it is there or not.
+fn in_full(path: &Path) -> PathBuf {
+    if let Ok(path) = path.canonicalize() {
+        return path;
+    }
+    let here = std::env::current_dir().unwrap_or_default();
+    let full = without_up(&here, path);
+    // The first directory above it that is there may be reached by links.
+    let above = there(&full);
+    match (above.canonicalize(), full.strip_prefix(above)) {
+        (Ok(above), Ok(below)) => above.join(below),
+        _ => full,
+    }
 }
 
 fn version() -> String {
@@ -373,29 +446,27 @@ impl Rooms for HostRooms {
 /// Where the output goes and in which forms.
 struct Told<'a> {
     formats: &'a [Format],
-    file: Option<&'a Path>,
-    begun: bool,
+    file: Option<(&'a Path, File)>,
     repeats: u32,
     /// fio's documents of several repeats, which are told as one for each form.
     documents: BTreeMap<usize, serde_json::Value>,
 }
 
 impl<'a> Told<'a> {
-    fn new(args: &'a FioArgs, repeats: u32) -> Told<'a> {
-        let (formats, file) = (&args.output_format[..], args.output.as_deref());
-        Told { formats, file, begun: false, repeats, documents: BTreeMap::new() }
+    /// Begins the output. Where it goes to a file, what was in it is gone after this.
+    fn new(args: &'a FioArgs, repeats: u32) -> Result<Told<'a>, Failure> {
+        let file = args.output.as_deref().map(|path| match File::create(path) {
+            Ok(file) => Ok((path, file)),
+            Err(error) => Err(unwritable(path, &error)),
+        });
+        let documents = BTreeMap::new();
+        Ok(Told { formats: &args.output_format, file: file.transpose()?, repeats, documents })
     }
 
-    /// Writes what follows. The first of it begins the file, where the output goes to one.
+    /// Writes what follows.
     fn write(&mut self, text: &str) -> Result<(), Failure> {
-        let Some(path) = self.file else { return print(text) };
-        let append = std::mem::replace(&mut self.begun, true);
-        let mut options = std::fs::OpenOptions::new();
-        options.create(true).write(true).append(append).truncate(!append);
-        let file = options.open(path);
-        let written =
-            file.and_then(|mut file| std::io::Write::write_all(&mut file, text.as_bytes()));
-        written.or_else(|error| {
+        let Some((path, file)) = &mut self.file else { return print(text) };
+        file.write_all(text.as_bytes()).or_else(|error| {
             // What was measured is not lost with the file.
             print(text)?;
             Err(unwritable(path, &error))

@@ -10,7 +10,7 @@ use host::{Clock, HostRuntime, ReactorKind, Room};
 use lab::measure::files::{Ends, tool_run};
 use lab::measure::{DiskView, Mark};
 use lab::pitfalls::Pitfall;
-use lab::results::Partial;
+use lab::results::{Partial, PartialOf};
 use lab::single::{self, Single};
 use lab::study::ToolKind;
 use lab::target::{CellRun, StopFlag};
@@ -21,7 +21,7 @@ use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use stdx::{ByteCount, Prng};
 use targets::crew::ThreadCrew;
@@ -209,8 +209,7 @@ impl Session {
         let made = self.made.clone();
         let told: Mutex<Option<(Instant, u64)>> = Mutex::new(None);
         move |left| {
-            // Nobody leaves it half changed.
-            let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut told = lock(&told);
             let all = match *told {
                 None => {
                     let place =
@@ -330,6 +329,54 @@ impl Session {
         if outcomes.is_empty() {
             return Ok(());
         }
+        let (done, total) = (outcomes.len(), self.common.repeats as usize);
+        let partial = Partial { done, total, of: PartialOf::Runs };
+        self.keep(run, outcomes, (done < total).then_some(partial))?;
+        if let Some(error) = self.broken.take() {
+            return Err(Failure::failed(format!(
+                "{error}: repeat {} of {total} came to no end, and the result is of the {done} before it{}",
+                done + 1,
+                self.left_over()
+            )));
+        }
+        if done < total {
+            return Err(Failure::interrupted(format!(
+                "interrupted after {done} of {total} repeats: the result is of these, and what was under way is left out; {NO_RESUME}{}",
+                self.left_over()
+            )));
+        }
+        self.untold.take().map_or(Ok(()), Err)
+    }
+
+    /// What becomes of the parts that are done of the first repeat, which came to no end for this reason: as of whole
+    /// repeats, but that they are a part. The figures themselves were told before.
+    ///
+    /// # Errors
+    /// Always: what is kept is no whole result.
+    pub fn conclude_part(
+        &self,
+        run: &ToolRun<'_>,
+        outcome: Outcome,
+        partial: Partial,
+        why: &dyn Display,
+    ) -> Result<(), Failure> {
+        self.keep(run, vec![outcome], Some(partial))?;
+        let left_over = self.left_over();
+        Err(match self.stop.is_raised() {
+            true => Failure::interrupted(format!(
+                "interrupted after {partial}: the result is of these, and what was under way is left out; {NO_RESUME}{left_over}"
+            )),
+            false => Failure::failed(format!("{why}: the result is of {partial}{left_over}")),
+        })
+    }
+
+    /// Writes results and report, where they were asked for, and tells what is to be told of several repeats.
+    fn keep(
+        &self,
+        run: &ToolRun<'_>,
+        outcomes: Vec<Outcome>,
+        partial: Option<Partial>,
+    ) -> Result<(), Failure> {
         let end = Mark::take(&self.runtime.rt(), &self.disks, Some(&HostCounters::of_threads()));
         // Asked again: the run's files take space.
         let HostFacts { mut surroundings, mut lines, .. } = HostFacts::of(&self.measured, true);
@@ -358,7 +405,6 @@ impl Session {
             began_unix_s: Some(self.began_unix_s),
             ended_unix_s: Some(unix_s()),
         };
-        let (done, total) = (outcomes.len(), self.common.repeats as usize);
         let mut pitfalls = whole.pitfalls.clone();
         // What is told without a report: of several repeats each has its own.
         pitfalls.extend(
@@ -375,35 +421,23 @@ impl Session {
             ..CellRun::from(outcome)
         });
         let mut results = single::results(&single, runs.collect());
-        results.partial = (done < total).then_some(Partial { done, total });
-        let page = match &self.common.out {
-            Some(out) => Some(reports::write_report(out, &results, self.common.force)?),
-            None => None,
-        };
-        if self.common.repeats > 1 && run.table {
+        results.partial = partial;
+        if let Some(partial) = partial {
+            results.verdict = partial.verdict(&results.verdict);
+        }
+        let is_part = partial.is_some_and(|partial| partial.of != PartialOf::Runs);
+        let has_table = self.common.repeats > 1 && run.table && !is_part;
+        if has_table {
             self.told(print(&reports::text(&results, true)))?;
         } else {
             for pitfall in pitfalls {
                 say(&format!("note: {}; {}", pitfall.what(), pitfall.mend()));
             }
         }
-        if let Some(page) = page {
-            say(&page);
+        if let Some(out) = &self.common.out {
+            say(&reports::write_report(out, &results, self.common.force, has_table || is_part)?);
         }
-        if let Some(error) = self.broken.take() {
-            return Err(Failure::failed(format!(
-                "{error}: repeat {} of {total} came to no end, and the result is of the {done} before it{}",
-                done + 1,
-                self.left_over()
-            )));
-        }
-        if done < total {
-            return Err(Failure::interrupted(format!(
-                "interrupted after {done} of {total} repeats: the result is of these, and what was under way is left out; {NO_RESUME}{}",
-                self.left_over()
-            )));
-        }
-        self.untold.take().map_or(Ok(()), Err)
+        Ok(())
     }
 }
 
@@ -437,6 +471,11 @@ pub fn directory_of(path: &Path) -> &Path {
         Some(directory) if path.is_file() => directory,
         _ => path,
     }
+}
+
+/// What is guarded, which nobody leaves half changed.
+pub fn lock<T>(guarded: &Mutex<T>) -> MutexGuard<'_, T> {
+    guarded.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What is free on the file system of a directory, where that is known.

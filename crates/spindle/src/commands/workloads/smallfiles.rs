@@ -1,13 +1,15 @@
 //! `spindle lab smallfiles`: create, stat, read, copy and delete many small files.
 
-use super::session::{self, Common, Session, ToolRun};
+use super::session::{self, Common, Session, ToolRun, lock};
 use crate::output::{Failure, print, say};
 use clap::Args;
+use lab::results::{Partial, PartialOf};
 use lab::study::ToolKind;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use stdx::ByteCount;
-use tools::smallfiles::{self, Heard, Listener, Plan, Sizes, table};
+use tools::smallfiles::{self, Heard, Listener, Phase, Plan, Sizes, SmallFilesOutcome, table};
 
 // What is done to how many files.
 #[derive(Args)]
@@ -83,22 +85,6 @@ pub fn run(args: SmallFilesArgs) -> Result<(), Failure> {
     };
     session::check_fits(&args.directory, plan.space(block), &told)?;
     session.makes([plan.root()]);
-    let mut outcomes = Vec::new();
-    for repeat in 0..session.repeats() {
-        let (plan, content, stop) = (plan.clone(), content.clone(), session.stop());
-        let seed = session.seed(repeat);
-        let removing = session.removing();
-        let listener: Listener = Arc::new(move |heard| match heard {
-            Heard::Phase(phase) => say(&format!("{} ...", phase.word())),
-            Heard::Removing(left) => removing(left),
-        });
-        let ended = session.block_on(move |crew| async move {
-            smallfiles::run(&*crew, &plan, &content, seed, stop, listener).await
-        });
-        let Some(outcome) = session.ended(ended, &outcomes)? else { break };
-        session.told(print(&table::text(&outcome)))?;
-        outcomes.push(outcome.outcome());
-    }
     let tool = ToolRun {
         tool: ToolKind::SmallFiles,
         title: "Small files",
@@ -108,5 +94,36 @@ pub fn run(args: SmallFilesArgs) -> Result<(), Failure> {
         text: None,
         table: true,
     };
+    let mut outcomes = Vec::new();
+    for repeat in 0..session.repeats() {
+        let (plan, content, stop) = (plan.clone(), content.clone(), session.stop());
+        let seed = session.seed(repeat);
+        let removing = session.removing();
+        let (of_done, done) = (plan.clone(), Arc::new(Mutex::new(BTreeMap::new())));
+        let kept = Arc::clone(&done);
+        let listener: Listener = Arc::new(move |heard| match heard {
+            Heard::Begins(phase) => say(&format!("{} ...", phase.word())),
+            Heard::Ends(phase, figure) => {
+                lock(&kept).insert(phase, figure.clone());
+            }
+            Heard::Removing(left) => removing(left),
+        });
+        let ended = session.block_on(move |crew| async move {
+            smallfiles::run(&*crew, &plan, &content, seed, stop, listener).await
+        });
+        // Of the first repeat, the phases that are done are told, and that they are not all.
+        let some = std::mem::take(&mut *lock(&done));
+        if let (Err(error), true, false) = (&ended, outcomes.is_empty(), some.is_empty()) {
+            let (done, total) = (some.len(), Phase::ALL.len());
+            let partial = Partial { done, total, of: PartialOf::Phases };
+            say(&format!("{partial} are done, and told:"));
+            let outcome = SmallFilesOutcome::of(of_done, spec, some);
+            session.told(print(&table::text(&outcome)))?;
+            return session.conclude_part(&tool, outcome.outcome(), partial, error);
+        }
+        let Some(outcome) = session.ended(ended, &outcomes)? else { break };
+        session.told(print(&table::text(&outcome)))?;
+        outcomes.push(outcome.outcome());
+    }
     session.conclude(&tool, outcomes)
 }

@@ -3,6 +3,7 @@
 use super::session::{self, Common, Session, ToolRun};
 use crate::output::{Failure, print, say};
 use clap::Args;
+use lab::results::{Partial, PartialOf};
 use lab::study::ToolKind;
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -133,6 +134,15 @@ pub fn run(args: TiobenchArgs) -> Result<(), Failure> {
     let spec = session.content_spec();
     let content = session.content(spec);
     let cases = plan.cases().len();
+    let tool = ToolRun {
+        tool: ToolKind::Tiobench,
+        title: "tiobench",
+        workload: "tiobench",
+        content: Some(spec),
+        settings,
+        text: None,
+        table: true,
+    };
     let mut outcomes = Vec::new();
     for repeat in 0..session.repeats() {
         let (plan, content, stop) = (plan.clone(), content.clone(), session.stop());
@@ -153,26 +163,20 @@ pub fn run(args: TiobenchArgs) -> Result<(), Failure> {
         let ended = session.block_on(move |crew| async move {
             tiobench::run(&*crew, &plan, &content, seed, stop, &heard).await
         });
-        // Of the only repeat, the cases that are done are told, and that they are not all.
+        // Of the first repeat, the cases that are done are told, and that they are not all.
         let some = done.take();
-        if ended.is_err() && outcomes.is_empty() && !some.is_empty() {
-            say(&format!("{} of {cases} cases are done, and told:", some.len()));
+        if let (Err(error), true, false) = (&ended, outcomes.is_empty(), some.is_empty()) {
+            let partial = Partial { done: some.len(), total: cases, of: PartialOf::Cases };
+            say(&format!("{partial} are done, and told:"));
             let (plan, content) = of_done;
-            session.told(print(&table::text(&TiobenchOutcome { plan, content, cases: some })))?;
+            let outcome = TiobenchOutcome { plan, content, cases: some };
+            session.told(print(&table::text(&outcome)))?;
+            return session.conclude_part(&tool, outcome.outcome(), partial, error);
         }
         let Some(outcome) = session.ended(ended, &outcomes)? else { break };
         session.told(print(&table::text(&outcome)))?;
         outcomes.push(outcome.outcome());
     }
-    let tool = ToolRun {
-        tool: ToolKind::Tiobench,
-        title: "tiobench",
-        workload: "tiobench",
-        content: Some(spec),
-        settings,
-        text: None,
-        table: true,
-    };
     session.conclude(&tool, outcomes)
 }
 
