@@ -492,6 +492,28 @@ mod tests {
         }
     }
 
+    /// A reader who is not told how drives begin takes the figures for another state's.
+    #[test]
+    fn the_machine_says_how_its_ssds_begin() {
+        let workload = "[[workload]]\nname = 'w'\nkind = 'stream'\n";
+        let factor = |name: &str, levels: &str| {
+            format!("{workload}[[factor]]\nname = '{name}'\nlevels = {levels}")
+        };
+        let told =
+            |disk: &str, more: &str| target(&study(disk, more)).machine().remove("SSDs begin");
+        let told = |disk: &str, more: &str| told(disk, more).unwrap_or_default();
+        assert_eq!(told("exos-x20", workload), "");
+        assert_eq!(told("p4800x", workload), "", "it is written in place");
+        let by_load = told("pm9a3", workload);
+        assert!(by_load.starts_with("as the load leaves them in the long run"), "{by_load}");
+        assert_eq!(told("exos-x20", &factor("disk", "['exos-x20', 'pm9a3']")), by_load);
+        let by_factor = told("pm9a3", &factor("ssd_state", "['fresh', 'random']"));
+        assert_eq!(by_factor, "as the factor ssd_state says; spares empty");
+        let mut set = study("pm9a3", workload);
+        set.machine.insert("ssd_state".to_owned(), "fresh".into());
+        assert_eq!(target(&set).machine()["SSDs begin"], "empty, as the study says; spares empty");
+    }
+
     /// Twelve single disks behind a controller of 2008 took two controllers; here they are refused with the mend.
     #[test]
     fn a_layout_of_more_luns_than_the_controller_shows_is_refused() {

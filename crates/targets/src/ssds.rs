@@ -14,9 +14,12 @@
 
 use super::machine::SimulatedMachine;
 use lab::pitfalls::SsdsBegin;
-use lab::study::{Kind, Study};
+use lab::study::{Factor, Kind, Study};
 use sim::{Profile, SsdState};
 use toml::Value;
+
+/// The key of a machine.
+const SSD_STATE: &str = "ssd_state";
 
 /// How a load leaves the drives in the long run.
 fn left_by(kind: &Kind) -> SsdState {
@@ -62,9 +65,14 @@ pub(super) fn told(study: &Study, machine: &SimulatedMachine) -> Option<String> 
     if !disks.any(|disk| is_flash(&disk)) {
         return None;
     }
-    Some(match machine.ssd_state {
-        Some(state) => format!("{state}, as the study says; spares empty"),
-        None => "as the load leaves them in the long run: written over at random under random I/O, else in order; \
+    let sets = |factor: &&Factor| {
+        factor.name == SSD_STATE || factor.settings.values().any(|all| all.contains_key(SSD_STATE))
+    };
+    let by = study.factors.iter().find(sets);
+    Some(match (by, machine.ssd_state) {
+        (Some(factor), _) => format!("as the factor {} says; spares empty", factor.name),
+        (None, Some(state)) => format!("{state}, as the study says; spares empty"),
+        (None, None) => "as the load leaves them in the long run: written over at random under random I/O, else in order; \
                  spares empty"
             .to_owned(),
     })
