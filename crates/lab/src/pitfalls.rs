@@ -27,7 +27,7 @@ mod tests;
 pub use evidence::{Demand, DiskSample, Evidence, FlushSample, HostUse, Moved};
 pub use finding::{add_phases, find};
 pub use surroundings::{
-    FlushFacts, Grid, Link, LinkSpan, Partition, Stripe, Surroundings, WriteBack,
+    FlushFacts, Grid, Link, LinkSpan, Partition, SsdsBegin, Stripe, Surroundings, WriteBack,
 };
 
 use crate::duration;
@@ -96,6 +96,8 @@ pub enum Pitfall {
         /// What was written to them.
         written: ByteCount,
     },
+    /// SSDs began in another state than the one in which the load leaves them.
+    SsdState(SsdsBegin),
     /// The unit that is rewritten whole is larger than the I/O.
     RecordSize {
         /// Mean size of the workload's I/Os.
@@ -244,11 +246,12 @@ pub(crate) const HOST_IS_FULL: &str =
     "the processor is saturated: all cores of the host together were busy";
 
 /// Names that stay, and their titles.
-const TITLES: [(&str, &str); 18] = [
+const TITLES: [(&str, &str); 19] = [
     ("cached", "answered from a cache"),
     ("cached-by-disks", "answered from the disks' caches"),
     ("cached-writes", "kept in a cache"),
     ("filling-caches", "write caches still filling"),
+    ("ssd-state", "SSDs in another state than the load's"),
     ("record-size", "record larger than the I/O"),
     ("partial-stripes", "writes of partial stripes"),
     ("misaligned", "misaligned partition"),
@@ -284,6 +287,7 @@ impl Pitfall {
             Pitfall::CachedByDisks { .. } => "cached-by-disks",
             Pitfall::CachedWrites { .. } => "cached-writes",
             Pitfall::FillingCaches { .. } => "filling-caches",
+            Pitfall::SsdState(_) => "ssd-state",
             Pitfall::RecordSize { .. } => "record-size",
             Pitfall::PartialStripes { .. } => "partial-stripes",
             Pitfall::Misaligned { .. } => "misaligned",
@@ -327,6 +331,10 @@ impl Pitfall {
                      once they are full it is written that much slower"
                 )
             }
+            Pitfall::SsdState(SsdsBegin { state, left }) => format!(
+                "the SSDs began {state}, and in the long run this load leaves them {left}: the rate of its writes is not \
+                 the one that stays"
+            ),
             Pitfall::RecordSize { io, record, amplification } => {
                 let units = format!(
                     "the I/Os are of {io}, and the storage reads and writes whole records of {record}"
@@ -447,6 +455,9 @@ impl Pitfall {
             Pitfall::CachedWrites { .. } => "write longer, directly, or with flushes",
             Pitfall::FillingCaches { .. } => {
                 "write for longer (steady.round, steady.rounds_max, or more data)"
+            }
+            Pitfall::SsdState(_) => {
+                "leave ssd_state out for the rate that stays, and rank no drives that begin in different states"
             }
             Pitfall::RecordSize { record, .. } => {
                 return format!(

@@ -4,7 +4,7 @@
 //! This program measures real time, which nothing in the crate itself may.
 
 use rt::{Buf, DeviceRef, Request};
-use sim::{Machine, NullDisk, RamDisk};
+use sim::{Machine, NullDisk, RamDisk, SsdState};
 use std::rc::Rc;
 use stdx::{ByteCount, MIB, Offset, Prng};
 
@@ -50,7 +50,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         run(&format!("{drive}, random 4 KiB reads"), &machine, None, 32, 2_000_000, at);
     }
     let mut next = random.clone();
-    let machine = Machine::builder(1).drives("pm9a3", 1)?.build();
+    let machine = Machine::builder(1).ssd_state(SsdState::Random).drives("pm9a3", 1)?.build();
     let at = move |_| write(next() % blocks_ssd);
     run("pm9a3, random 4 KiB writes", &machine, None, 32, 1_000_000, at);
 

@@ -43,5 +43,5 @@ pub use profile::{Profile, ProfileError};
 pub use ram::{NullDisk, RamDisk};
 pub use reactor::SimReactor;
 pub use read_ahead::HostReadAhead;
-pub use ssd::Ssd;
+pub use ssd::{Ssd, SsdState};
 pub use world::World;

@@ -23,11 +23,11 @@ use crate::host::Processor;
 use crate::link::Link;
 use crate::profile::{
     ControllerProfile, DiskProfile, HostProfile, LinkProfile, OperationHabits, Profile,
-    ProfileError, SheetState, SsdProfile, load,
+    ProfileError, SsdProfile, load,
 };
 use crate::reactor::SimReactor;
 use crate::service::ServicedDevice;
-use crate::ssd::Ssd;
+use crate::ssd::{Ssd, SsdState};
 use crate::world::World;
 use rt::{DeviceRef, Rt, Runtime, Stalled};
 use std::future::Future;
@@ -114,7 +114,7 @@ impl Drive {
 #[derive(Clone, Debug)]
 enum Bay {
     Disk(Box<DiskProfile>),
-    Ssd(Box<SsdProfile>),
+    Ssd(Box<SsdProfile>, SsdState),
 }
 
 /// Collects the parts of a [`Machine`]. Parts are named as in `spindle hw list`, or by a path.
@@ -126,7 +126,7 @@ pub struct MachineBuilder {
     controller: Option<ControllerProfile>,
     bays: Vec<Bay>,
     write_cache: Option<bool>,
-    ssd_state: Option<SheetState>,
+    ssd_state: SsdState,
     options: ControllerOptions,
     channels: usize,
 }
@@ -163,7 +163,7 @@ impl MachineBuilder {
     pub fn drives(mut self, name: &str, count: usize) -> Result<MachineBuilder, ProfileError> {
         let bay = match load(name)? {
             Profile::Disk(profile) => Bay::Disk(profile),
-            Profile::Ssd(profile) => Bay::Ssd(profile),
+            Profile::Ssd(profile) => Bay::Ssd(profile, self.ssd_state),
             other => return Err(other.wrong_kind("disk or ssd")),
         };
         self.bays.extend(std::iter::repeat_n(bay, count));
@@ -238,9 +238,9 @@ impl MachineBuilder {
         self
     }
 
-    /// The state of all solid-state drives; else the one in which the maker's figures hold.
-    pub fn ssd_state(mut self, state: SheetState) -> MachineBuilder {
-        self.ssd_state = Some(state);
+    /// The state of the solid-state drives that are added from here on; empty, else.
+    pub fn ssd_state(mut self, state: SsdState) -> MachineBuilder {
+        self.ssd_state = state;
         self
     }
 
@@ -292,10 +292,7 @@ impl MachineBuilder {
                     }
                     Drive::Disk(disk)
                 }
-                Bay::Ssd(profile) => {
-                    let state = self.ssd_state.unwrap_or(profile.sheet_write_state.value);
-                    Drive::Ssd(Ssd::new(&reactor, name, profile, state))
-                }
+                Bay::Ssd(profile, state) => Drive::Ssd(Ssd::new(&reactor, name, profile, *state)),
             };
             let mut device = drive.device();
             if let Some(rate) = service {
@@ -355,7 +352,7 @@ impl Machine {
             controller: None,
             bays: Vec::new(),
             write_cache: None,
-            ssd_state: None,
+            ssd_state: SsdState::default(),
             options: ControllerOptions::default(),
             channels: 1,
         }

@@ -6,9 +6,9 @@
 
 use crate::disk::Disk;
 use crate::host::Processor;
-use crate::profile::{Profile, SheetState};
+use crate::profile::Profile;
 use crate::reactor::SimReactor;
-use crate::ssd::Ssd;
+use crate::ssd::{Ssd, SsdState};
 use rt::{Buf, DeviceRef, Request, Runtime};
 use std::rc::Rc;
 use stdx::{ByteCount, Duration, Offset, Prng};
@@ -69,7 +69,7 @@ fn drive(reactor: &Rc<SimReactor>, profile: &Profile, seed: u64) -> Result<Devic
             Ok(Disk::new(reactor, profile.name(), disk, &mut Prng::new(seed)) as DeviceRef)
         }
         Profile::Ssd(ssd) => {
-            Ok(Ssd::new(reactor, profile.name(), ssd, SheetState::Fresh) as DeviceRef)
+            Ok(Ssd::new(reactor, profile.name(), ssd, SsdState::Fresh) as DeviceRef)
         }
         other => Err(ReplayError::Kind { name: other.name().to_owned(), kind: other.kind() }),
     }

@@ -7,6 +7,7 @@ pub mod ftl;
 pub mod model;
 
 pub use device::Ssd;
+pub use ftl::SsdState;
 
 #[cfg(test)]
 mod tests;

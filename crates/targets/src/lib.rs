@@ -9,6 +9,7 @@
 //! * `views`: the disks' view. `worth`: what a layout is worth beside its speed.
 //! * [`surroundings`]: what this host tells of itself and of the storage below a path.
 //! * `simulated`, `real`: the two targets; `left_over`: what a killed run of the second leaves.
+//! * `ssds`: in which state the solid-state drives of the first begin.
 //! * `served`: a volume of this host behind NBD.
 //! * `commands`: what a study runs before its cells.
 //! * `tools`: the field's tools as workloads; `directory`: on a directory of this host;
@@ -39,6 +40,7 @@ mod paid_io;
 mod real;
 mod served;
 mod simulated;
+mod ssds;
 pub mod surroundings;
 mod table;
 pub mod this_machine;

@@ -8,6 +8,7 @@ use lab::study::{LAYOUT, Level, Study, Workload};
 use lab::target::TargetError;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
+use sim::SsdState;
 use std::path::PathBuf;
 use std::time::Duration;
 use stdx::ByteCount;
@@ -50,6 +51,8 @@ pub struct SimulatedMachine {
     pub controller: Option<String>,
     /// The disks' own write cache; as the profile says where it is left out.
     pub write_cache: Option<bool>,
+    /// The state in which solid-state drives begin; as the load leaves them in the long run where it is left out.
+    pub ssd_state: Option<SsdState>,
     /// The RAID controller's cache: `write-back` or `write-through`; write-back where its profile has a
     /// battery.
     pub cache: Option<Cache>,
@@ -200,7 +203,7 @@ impl From<Reactor> for ReactorKind {
 }
 
 /// Keys of the two kinds of machine that a factor may vary.
-const MACHINE_KEYS: [&str; 23] = [
+const MACHINE_KEYS: [&str; 24] = [
     "disk_price",
     "filesystem",
     "page_cache",
@@ -221,6 +224,7 @@ const MACHINE_KEYS: [&str; 23] = [
     "controller_cache",
     "host_read_ahead",
     "write_cache",
+    "ssd_state",
     "direct",
     "reactor",
     "access",

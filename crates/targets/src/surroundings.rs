@@ -102,6 +102,7 @@ impl Kernel {
             content: None,
             partitions: stack.partitions.clone(),
             record: on_files.and_then(|path| record(kind, path, buffered)),
+            ssds: None,
             stripe: None,
             write_back: None,
             link: self.link(&stack),

@@ -67,6 +67,7 @@ const FLUSHES_MIN: u64 = 20;
 pub fn find(surroundings: &Surroundings, evidence: &Evidence) -> Vec<Pitfall> {
     let mut found = Vec::new();
     cached(surroundings, evidence, &mut found);
+    found.extend(ssd_state(surroundings, evidence));
     found.extend(record_size(surroundings, evidence));
     found.extend(partial_stripes(surroundings, evidence));
     found.extend(misaligned(surroundings, evidence));
@@ -110,6 +111,12 @@ fn cached_by_disks(surroundings: &Surroundings, evidence: &Evidence) -> Option<P
         && answered as f64 > CACHED_SHARE * reads as f64
         && caches.bytes() as f64 > CACHED_SHARE * set.bytes() as f64;
     shows.then_some(Pitfall::CachedByDisks { reads, answered, caches, set, phase: None })
+}
+
+/// What is only read costs the same in all states.
+fn ssd_state(surroundings: &Surroundings, evidence: &Evidence) -> Option<Pitfall> {
+    let writes = evidence.demand.writes.ios > 0;
+    surroundings.ssds.clone().filter(|_| writes).map(Pitfall::SsdState)
 }
 
 /// A sequential load fills whole records however small its I/Os are.

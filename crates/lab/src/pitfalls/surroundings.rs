@@ -29,6 +29,8 @@ pub struct Surroundings {
     /// The unit that the storage reads and writes whole, however small the I/O: ZFS's record, a page of
     /// a buffered file.
     pub record: Option<ByteCount>,
+    /// How the SSDs began, where that is known and the load leaves them in another state.
+    pub ssds: Option<SsdsBegin>,
     /// The stripes of the sets with parity, where there are some.
     pub stripe: Option<Stripe>,
     /// The link, where its limit is known.
@@ -70,6 +72,15 @@ impl WriteBack {
     pub fn is_short(&self) -> bool {
         self.begins_at < self.takes
     }
+}
+
+/// The state of SSDs before a load and, in the long run, after it, in words: `empty`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SsdsBegin {
+    /// Before.
+    pub state: String,
+    /// After.
+    pub left: String,
 }
 
 /// What must be written at once, so that nothing is read to make parity.

@@ -31,6 +31,7 @@ fn clean() -> (Surroundings, Evidence) {
             grids: vec![(Grid::PhysicalBlock, ByteCount::kib(4))],
         }],
         record: Some(ByteCount::kib(4)),
+        ssds: None,
         stripe: Some(stripe(448, 448, 448)),
         link: Some(Link { limit_mb_s: 300.0, full_duplex: false, span: LinkSpan::EachDisk }),
         flush: FlushFacts {
@@ -442,6 +443,15 @@ fn a_full_link_is_found_on_whichever_side_it_lies() {
 }
 
 #[test]
+fn writes_on_ssds_that_began_in_another_state_than_the_loads_are_found() {
+    let begin = SsdsBegin { state: "empty".to_owned(), left: "full".to_owned() };
+    let pitfall = one(|facts, _| facts.ssds = Some(begin.clone()));
+    assert_eq!(pitfall, Pitfall::SsdState(begin.clone()));
+    assert!(pitfall.what().contains("began empty"), "{pitfall}");
+    none(|facts, evidence| (facts.ssds, evidence.demand.writes) = (Some(begin), Moved::default()));
+}
+
+#[test]
 fn write_caches_that_take_more_than_a_hundredth_are_found() {
     let written = 1_000 * 4096; // By the load; the disks wrote a tenth more.
     let pitfall = one(|_, evidence| evidence.disks[0].unwritten = written / 10);
@@ -542,6 +552,7 @@ fn all() -> Vec<Pitfall> {
         Pitfall::CachedByDisks { reads: 9, answered: 7, caches: disks, set: disks, phase: None },
         Pitfall::CachedWrites { disks, workload },
         Pitfall::FillingCaches { taken: disks, written: workload },
+        Pitfall::SsdState(SsdsBegin { state: "empty".to_owned(), left: "full".to_owned() }),
         Pitfall::RecordSize { io: ByteCount(4096), record: disks, amplification: Some(8.0) },
         Pitfall::PartialStripes {
             read: disks,

@@ -90,6 +90,7 @@ fn honest() -> Surroundings {
         content: Some(ContentSpec::default()),
         partitions: vec![partition(ByteCount::mib(1))],
         record: Some(ByteCount::kib(4)),
+        ssds: None,
         stripe: None,
         link: None,
         flush: FlushFacts {

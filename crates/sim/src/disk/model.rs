@@ -30,7 +30,8 @@
 //!    or, of a disk that writes back in sweeps, the next one.
 //! 5. A flush is not a queued command (ATA: FLUSH CACHE EXT is non-data): it begins when everything
 //!    before it is answered, holds up everything after it, and ends when nothing is dirty.
-//! 6. A write that does not cover whole physical sectors costs a revolution more: they are read first.
+//! 6. A write that does not cover whole physical sectors costs a revolution more: they are read first. A part of a stretch that is
+//!    written back ends with a whole one, so that only the ends of the stretch cost it.
 //! 7. After a read the mechanism reads ahead while it has nothing else to do, up to a limit beyond
 //!    what was asked for.
 //! 8. Write-backs wait for a stream (reads of which one goes on from what the buffer holds): they don't end its reading ahead,

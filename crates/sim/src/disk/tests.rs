@@ -242,6 +242,21 @@ fn sequential_writes_through_the_cache_run_at_the_rate_of_the_medium() {
     }
 }
 
+/// What the cache holds side by side is one stretch to write back, wherever it begins: of a stream at sector 63 only the ends are parts
+/// of physical sectors.
+#[test]
+fn a_misaligned_stream_of_cached_writes_costs_no_more_than_its_ends() {
+    let profile = disk_profile("exos-x20");
+    for (len, depth) in [(256, 1), (2048, 1), (256, 32)] {
+        let bytes = 400 << 20;
+        let rate =
+            |from| Bench::new(&profile).sequential(WRITE, from, len, depth, bytes / 512 / len);
+        let (aligned, misaligned) = (rate(0), rate(63));
+        println!("{len} sectors, {depth} at a time: {aligned:.1} MB/s, {misaligned:.1} at 63");
+        assert!((misaligned / aligned - 1.0).abs() < 0.03, "{misaligned} for {aligned}");
+    }
+}
+
 /// Over an interface that is slower than the medium a read takes what the interface needs, counted from when the head is there.
 #[test]
 fn a_read_crosses_the_interface_after_the_head_is_there() {

@@ -109,6 +109,15 @@ impl Collector {
         }
     }
 
+    /// The same, with all pages written in order, again and again.
+    pub(super) fn in_order(pages: u32, spare: f64, per_block: u32) -> Collector {
+        let mut drive = Collector::new(pages, spare, per_block);
+        (0..pages).for_each(|page| drive.write(page));
+        // What is still free was written before.
+        drive.reuses = true;
+        drive
+    }
+
     /// The same, with all pages written over at random until nothing changes any more.
     ///
     /// Blocks are laid out as the mean field has them, each with as many random pages as one of its age has valid, and

@@ -5,10 +5,11 @@
 //! cut loses the writes from some moment on, none that was flushed, and the log is never longer than
 //! the drive's buffer.
 
+use super::ftl::SsdState;
 use super::model::{SsdModel, UnitNumber};
 use crate::content;
 use crate::pending::Pending;
-use crate::profile::{SheetState, SsdProfile};
+use crate::profile::SsdProfile;
 use crate::reactor::{SimReactor, Timed, TimedKey};
 use crate::store::Store;
 use rt::{Device, Geometry, IoError, IoErrorKind, IoFuture, Op, Reactor, Request, SgList};
@@ -47,7 +48,7 @@ impl Ssd {
         reactor: &Rc<SimReactor>,
         name: impl Into<Arc<str>>,
         profile: &SsdProfile,
-        state: SheetState,
+        state: SsdState,
     ) -> Rc<Ssd> {
         let model = SsdModel::new(profile, state);
         let block = ByteCount(profile.sector_bytes.value);

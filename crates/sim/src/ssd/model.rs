@@ -10,9 +10,10 @@
 //!   or erasing is interrupted where the drive can do that; else the read waits for the end of that
 //!   one operation (queued ones come after it).
 //! * A *write* crosses the interface into the buffer and is answered there, if there is room; else
-//!   when programming has made some. The buffer is written out in units of one programming, to the
-//!   dies in turn; each unit also bears its share of copying and erasing by the
-//!   [translation layer](super::ftl).
+//!   when programming has made some; a large one in parts, so that it may be larger than the buffer. The
+//!   buffer is written out in units of one programming, to the dies in turn; each unit also bears its
+//!   share of copying by the [translation layer](super::ftl), and a die that has filled a block of its own
+//!   erases one.
 //! * A *flush* of a drive without protection against power loss writes the buffer out and holds up
 //!   everything else meanwhile; with it there is nothing to do.
 //! * Where the medium is written in place and unbuffered (3D XPoint), a write is answered by its dies.
@@ -27,8 +28,8 @@
 //! Where a profile has their times, page after page of a die is of the next kind. Some reads come out at a later attempt only:
 //! which, is drawn from a generator of the drive's own.
 
-use super::ftl::Ftl;
-use crate::profile::{SheetState, SsdProfile};
+use super::ftl::{Ftl, SsdState};
+use crate::profile::SsdProfile;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::ops::Range;
@@ -41,6 +42,8 @@ pub type UnitNumber = u64;
 struct Die {
     read_free: Instant,
     program_free: Instant,
+    /// The part of a block that it has written since it erased one.
+    erase_debt: f64,
 }
 
 /// A unit of data on its way from the buffer to its die.
@@ -67,7 +70,6 @@ pub struct SsdModel {
     /// When the last write got its room in the buffer: the next gets none before.
     room_from: Instant,
     next_die: usize,
-    erase_debt: f64,
     ftl: Option<Ftl>,
     costs: Costs,
     /// Times of reading a page, by its kind.
@@ -123,7 +125,7 @@ fn micros(us: f64) -> Duration {
 
 impl SsdModel {
     /// A drive of this profile in this state.
-    pub fn new(profile: &SsdProfile, state: SheetState) -> SsdModel {
+    pub fn new(profile: &SsdProfile, state: SsdState) -> SsdModel {
         let program_bytes = profile.program_kb.value * 1024;
         let costs = Costs {
             page_bytes: profile.page_kb.value * 1024,
@@ -152,9 +154,12 @@ impl SsdModel {
             Some(times) => times.value.0.iter().map(|us| micros(*us)).collect(),
             None => vec![costs.read],
         };
-        let idle = Die { read_free: start, program_free: start };
+        let dies = channels * profile.dies_per_channel.value as usize;
+        // They come to the ends of their blocks one after another.
+        let debt = |die| die as f64 / dies as f64;
+        let idle = |die| Die { read_free: start, program_free: start, erase_debt: debt(die) };
         SsdModel {
-            dies: vec![idle; channels * profile.dies_per_channel.value as usize],
+            dies: (0..dies).map(idle).collect(),
             channels: vec![start; channels],
             controller: start,
             inward: start,
@@ -166,7 +171,6 @@ impl SsdModel {
             buffered_bytes: 0,
             room_from: start,
             next_die: 0,
-            erase_debt: 0.0,
             ftl: profile.garbage_collection.value.then(|| Ftl::new(profile, state)),
             costs,
             page_reads,
@@ -214,21 +218,28 @@ impl SsdModel {
         let costs = self.costs;
         let begun = self.command(now, costs.write_command);
         let len = bytes.end - bytes.start;
-        self.inward = begun.max(self.inward) + nanos(len as f64 * costs.interface_ns_per_byte);
-        let arrived = self.inward + costs.write_overhead;
+        let from = begun.max(self.inward);
+        let over = |bytes: u64| from + nanos(bytes as f64 * costs.interface_ns_per_byte);
+        self.inward = over(len);
         let Some(ftl) = &mut self.ftl else {
-            let done = self.write_in_place(arrived, &bytes);
+            let done = self.write_in_place(self.inward + costs.write_overhead, &bytes);
             return (self.answer(done), 0);
         };
         ftl.write(bytes);
         let amplification = ftl.write_amplification();
         // Small writes still fill whole mapping units on flash; the buffer joins neighbours, so what
         // they cost is taken as their bytes.
-        let accepted = self.room(arrived, len);
-        self.open_bytes += len;
-        self.buffered_bytes += len;
-        while self.open_bytes >= costs.program_bytes {
-            self.program(accepted, costs.program_bytes, amplification);
+        let (mut accepted, mut sent) = (from, 0);
+        while sent < len {
+            // A write that is larger than the buffer goes through it in parts.
+            let part = (len - sent).min(costs.program_bytes);
+            sent += part;
+            accepted = self.room(over(sent) + costs.write_overhead, part);
+            self.open_bytes += part;
+            self.buffered_bytes += part;
+            while self.open_bytes >= costs.program_bytes {
+                self.program(accepted, costs.program_bytes, amplification);
+            }
         }
         let unit = self.first_unit + self.units.len() as u64;
         let unit = if self.open_bytes == 0 { unit - 1 } else { unit };
@@ -283,7 +294,9 @@ impl SsdModel {
         self.units.clear();
         self.under_way.clear();
         (self.open_bytes, self.buffered_bytes) = (0, 0);
-        self.dies.fill(Die { read_free: now, program_free: now });
+        for die in &mut self.dies {
+            (die.read_free, die.program_free) = (now, now);
+        }
         self.channels.fill(now);
         (self.controller, self.inward, self.outward) = (now, now, now);
         self.room_from = now;
@@ -363,14 +376,14 @@ impl SsdModel {
         let copy_ns =
             costs.program.as_nanos() as f64 + costs.copy_reads * costs.read.as_nanos() as f64;
         let mut span = costs.program + nanos(copied * copy_ns);
+        let die = &mut self.dies[index];
         if self.ftl.as_ref().is_some_and(Ftl::reuses) {
-            self.erase_debt += amplification / costs.units_per_erase;
+            die.erase_debt += amplification / costs.units_per_erase;
         }
-        if self.erase_debt >= 1.0 {
-            self.erase_debt -= 1.0;
+        if die.erase_debt >= 1.0 {
+            die.erase_debt -= 1.0;
             span += costs.erase;
         }
-        let die = &mut self.dies[index];
         die.program_free = from.max(die.program_free).max(die.read_free) + span;
         self.units.push_back(Unit { bytes, end: die.program_free });
         self.open_bytes -= bytes;

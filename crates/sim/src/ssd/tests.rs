@@ -1,5 +1,6 @@
 //! What could break: a drive that is faster or slower than its data sheet.
 
+use super::SsdState;
 use super::model::SsdModel;
 use crate::profile::{Profile, SheetState, SsdProfile, load, names};
 use std::cmp::Reverse;
@@ -48,7 +49,7 @@ fn close(what: &str, name: &str, measured: f64, sheet: f64) {
 #[test]
 fn a_read_alone_takes_the_latency_of_the_sheet() {
     for profile in ssd_profiles() {
-        let mut model = SsdModel::new(&profile, SheetState::Fresh);
+        let mut model = SsdModel::new(&profile, SsdState::Fresh);
         let mut prng = Prng::new(1);
         let blocks = profile.sectors.value / 8;
         let iops = rate(1, 2000, |now| {
@@ -63,7 +64,10 @@ fn a_read_alone_takes_the_latency_of_the_sheet() {
 fn random_reads_and_writes_reach_the_rates_of_the_sheet() {
     for profile in ssd_profiles() {
         let depth = (profile.queue_depth.value as usize).min(256);
-        let state = profile.sheet_write_state.value;
+        let state = match profile.sheet_write_state.value {
+            SheetState::Fresh => SsdState::Fresh,
+            SheetState::Steady => SsdState::Random,
+        };
         let mut model = SsdModel::new(&profile, state);
         let mut prng = Prng::new(2);
         let blocks = profile.sectors.value / 8;
@@ -85,7 +89,7 @@ fn random_reads_and_writes_reach_the_rates_of_the_sheet() {
 fn sequential_transfers_reach_the_rates_of_the_sheet() {
     for profile in ssd_profiles() {
         let (len, depth) = (131_072, 32);
-        let mut model = SsdModel::new(&profile, SheetState::Fresh);
+        let mut model = SsdModel::new(&profile, SsdState::Sequential);
         let mut at = 0;
         let mut next = || {
             at += len;
@@ -93,7 +97,7 @@ fn sequential_transfers_reach_the_rates_of_the_sheet() {
         };
         let reads = rate(depth, 20_000, |now| model.read(now, next())) * len as f64 / 1e6;
         close("read MB/s", &profile.name, reads, profile.sheet_read_mb_s.value);
-        let mut model = SsdModel::new(&profile, SheetState::Fresh);
+        let mut model = SsdModel::new(&profile, SsdState::Sequential);
         let writes = rate(depth, 20_000, |now| model.write(now, next(), false).0);
         close(
             "write MB/s",
@@ -115,7 +119,7 @@ fn a_drive_written_over_at_random_is_slower_than_an_empty_one() {
                 model.write(now, at..at + 4096, false).0
             })
         };
-        let (fresh, steady) = (writes(SheetState::Fresh), writes(SheetState::Steady));
+        let (fresh, steady) = (writes(SsdState::Fresh), writes(SsdState::Random));
         println!("{}: {fresh:.0} fresh, {steady:.0} steady", profile.name);
         assert!(steady < 0.7 * fresh, "{}: {fresh} and {steady}", profile.name);
     }
@@ -125,7 +129,7 @@ fn a_drive_written_over_at_random_is_slower_than_an_empty_one() {
 #[test]
 fn writes_wait_for_room_in_the_buffer_and_go_at_the_pace_of_the_dies() {
     let profile = ssd_profile("pm9a3");
-    let mut model = SsdModel::new(&profile, SheetState::Steady);
+    let mut model = SsdModel::new(&profile, SsdState::Random);
     let (mut prng, mut last, mut count) = (Prng::new(5), Instant::START, 0);
     let mut paces = Vec::new();
     rate(256, 600_000, |now| {
@@ -151,7 +155,7 @@ fn writes_wait_for_room_in_the_buffer_and_go_at_the_pace_of_the_dies() {
 fn a_flush_costs_milliseconds_without_protection_and_nothing_with_it() {
     // The flush of a written 870 EVO was measured at 3.1 to 4.0 ms, its programming included.
     for (name, least, most) in [("870-evo", 3100, 4000), ("pm9a3", 0, 10), ("p4800x", 0, 10)] {
-        let mut model = SsdModel::new(&ssd_profile(name), SheetState::Fresh);
+        let mut model = SsdModel::new(&ssd_profile(name), SsdState::Fresh);
         let (written, _) = model.write(Instant::START, 0..4096, false);
         let took = model.flush(written).since(written);
         let bounds = Duration::from_micros(least)..Duration::from_micros(most);
@@ -163,7 +167,7 @@ fn a_flush_costs_milliseconds_without_protection_and_nothing_with_it() {
 #[test]
 fn reads_of_flash_have_the_modes_of_its_pages_and_a_tail() {
     let profile = ssd_profile("7300-pro");
-    let mut model = SsdModel::new(&profile, SheetState::Fresh);
+    let mut model = SsdModel::new(&profile, SsdState::Fresh);
     let (mut prng, mut now) = (Prng::new(4), Instant::START);
     let blocks = profile.sectors.value / 8;
     let mut times: Vec<f64> = (0..100_000)

@@ -121,8 +121,7 @@ impl DiskModel {
             false => None,
         };
         let (job, from, media_start, way) = if let Some((stretch, way)) = back {
-            let mut blocks = stretch.blocks();
-            blocks.end = blocks.end.min(blocks.start + WRITE_BACK_BYTES_MAX / self.sector_bytes);
+            let blocks = self.in_one_go(stretch.blocks());
             self.dirty.remove(blocks.clone(), &self.layout);
             self.note_drained();
             let start = now + Duration::from_nanos(way.total());
@@ -172,6 +171,17 @@ impl DiskModel {
         self.busy_since = now;
         self.mechanism = Mechanism::Busy { job, media_start, passed, end: place };
         self.schedule_free(end);
+    }
+
+    /// What of a stretch is written back in one go. Where more of it follows it ends with a whole physical sector, or both this
+    /// and the next would have to read one first: only the ends of a stretch can be parts of sectors. Rule 6.
+    fn in_one_go(&self, stretch: Range<u64>) -> Range<u64> {
+        let most = stretch.start + WRITE_BACK_BYTES_MAX / self.sector_bytes;
+        if stretch.end <= most {
+            return stretch;
+        }
+        let whole = most - most % self.physical_sectors;
+        stretch.start..if whole > stretch.start { whole } else { most }
     }
 
     /// The command in the queue that these blocks, to be read or to be written, go on from.
