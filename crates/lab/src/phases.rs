@@ -74,11 +74,11 @@ pub fn what_is_measured(workload: &Workload, metric: &str) -> Option<&'static st
             "what the phases output block, rewrite and input block moved, over their time together; more is better"
         }
         (ToolKind::Bonnie, "ops_per_s") => {
-            "the files of all phases (create, read and delete, sequential and random), over their time together; more is \
+            "the files of the phases (create, read and delete, sequential and random), over their time together; more is \
              better"
         }
         (ToolKind::SmallFiles, "ops_per_s") => {
-            "the files of all phases (create, stat, read, copy and delete), over their time together; more is better"
+            "the files of the phases (create, stat, read, copy and delete), over their time together; more is better"
         }
         _ => return None,
     })

@@ -112,7 +112,14 @@ impl PartialOf {
 impl Partial {
     /// The verdict on what is done, and that it is a part.
     pub fn verdict(&self, verdict: &str) -> String {
-        format!("This is a part of the run, {self}: what follows may turn with the rest. {verdict}")
+        let figures = match self.of {
+            PartialOf::Runs => "",
+            PartialOf::Cases => ", and figures of several cases are of those that are done",
+            PartialOf::Phases => ", and figures of several phases are of those that are done",
+        };
+        format!(
+            "This is a part of the run, {self}: what follows may turn with the rest{figures}. {verdict}"
+        )
     }
 }
 

@@ -287,7 +287,7 @@ fn a_verdict_on_tools_says_what_it_measures_and_tells_the_phases_one_by_one() {
             "; input block: four (",
             "; random seeks: ",
             "For many, ",
-            "That is the files of all phases",
+            "That is the files of the phases",
             "sequential create: ",
             "; random delete: ",
             "For mail, ",
