@@ -64,6 +64,7 @@ pub async fn run(
         states: states(&plan),
         files: (0..plan.jobs.len()).map(|_| None).collect(),
         reports: (0..plan.jobs.len()).map(|_| None).collect(),
+        whole: vec![false; plan.jobs.len()],
         starts: vec![None; plan.jobs.len()],
         flows: flows(&plan),
         watches: BTreeMap::new(),
@@ -142,6 +143,8 @@ struct Conductor {
     states: Vec<Arc<JobState>>,
     files: Vec<Option<Files>>,
     reports: Vec<Option<Report>>,
+    /// Jobs that ended before somebody stopped the run.
+    whole: Vec<bool>,
     starts: Vec<Option<Instant>>,
     flows: BTreeMap<u64, Arc<FlowGroup>>,
     /// By the first job of those that are watched together.
@@ -306,6 +309,7 @@ impl Conductor {
             || job.spec.exit_all_on_error && report.error.is_some();
         self.book_processor();
         self.reports[index] = Some(report);
+        self.whole[index] = !self.stop.load(Ordering::Relaxed);
         if !all {
             return Ok(());
         }
@@ -365,7 +369,7 @@ impl Conductor {
     }
 
     fn outcome(self) -> FioOutcome {
-        let Conductor { plan, reports, mut watches, processor, .. } = self;
+        let Conductor { plan, reports, mut watches, processor, whole, .. } = self;
         let mut rows: Vec<Option<Row>> = (0..plan.rows).map(|_| None).collect();
         let (mut errors, mut passed_over, mut logs) = (Vec::new(), Vec::new(), Vec::new());
         for (index, (job, report)) in plan.jobs.iter().zip(reports).enumerate() {
@@ -394,11 +398,15 @@ impl Conductor {
             match row {
                 Some(row) => {
                     row.figures.merge(&figures);
+                    row.is_whole &= whole[index];
                     if row.error == 0 {
                         row.error = number;
                     }
                 }
-                none => *none = Some(Row { job: job.clone(), figures, error: number }),
+                none => {
+                    let (job, is_whole) = (job.clone(), whole[index]);
+                    *none = Some(Row { job, figures, error: number, is_whole });
+                }
             }
         }
         let mut rows: Vec<Row> = rows.into_iter().flatten().collect();

@@ -55,6 +55,8 @@ pub(super) struct Row {
     pub(super) figures: Figures,
     /// Its error's number, 0 for none.
     pub(super) error: i32,
+    /// Whether it ended before somebody stopped the run.
+    pub(super) is_whole: bool,
 }
 
 impl Row {
@@ -115,6 +117,14 @@ impl Group {
 }
 
 impl FioOutcome {
+    /// What the jobs gave that ended before the run was stopped, how many those are, and how many there are.
+    pub fn of_done(mut self) -> (FioOutcome, usize, usize) {
+        let total = self.rows.len();
+        self.rows.retain(|row| row.is_whole);
+        let done = self.rows.len();
+        (self, done, total)
+    }
+
     /// All groups' sums.
     pub(super) fn groups(&self) -> Vec<Group> {
         let count = self.rows.iter().map(|row| row.job.group + 1).max().unwrap_or_default();

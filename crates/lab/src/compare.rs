@@ -11,6 +11,7 @@
 //! * the cell failed in either run, be it that there are figures: that is said before all else (`failed`);
 //! * both runs were at the limit of the same link or processor: that was measured, twice;
 //! * either was answered from a cache;
+//! * either came to a part of a tool's phases, cases or jobs, of what is over all of them;
 //! * jobs of fio were asked for other work (`rw`, `bs`, ...): then there is none of what does not differ either;
 //! * the metric explains and is not won by (how many cores were busy);
 //! * two real runs lie so far apart in time that drift alone may make as much. How much that is, is taken from
@@ -35,7 +36,7 @@ mod wrapped;
 use crate::metrics::{self, Better, UNSURE_RATIO, percent};
 use crate::phases;
 use crate::pitfalls::{BY_DISKS, HOST_IS_FULL};
-use crate::results::{Cell, Metric, Results};
+use crate::results::{Cell, Metric, PartialOf, Results};
 use crate::stats::{self, Interval};
 use crate::study::ToolKind;
 use crate::words::first_of;
@@ -192,7 +193,8 @@ pub fn compare(a: &Results, b: &Results) -> Result<RunComparison, CompareError> 
                     comparisons.push(one.without_test(reason));
                     continue;
                 }
-                one.reason = match unlike_jobs(a, &parameters) {
+                let unlike = unlike_jobs(a, &parameters).or_else(|| unlike_parts(a, b, name));
+                one.reason = match unlike {
                     Some(unlike) => {
                         one.unlike = true;
                         Some(unlike)
@@ -346,6 +348,17 @@ fn is_cached(cell: &Cell, metric: &str) -> bool {
         "cached-by-disks" => begins(&found.text),
         id => CACHES.contains(&id),
     })
+}
+
+/// What a tool gave over all its phases, cases or jobs.
+const WHOLE: [&str; 3] = ["ops_per_s", "iops", "throughput_mb_s"];
+
+/// That a figure is over all that either did, and one did a part of its phases, cases or jobs; nothing, where that is not so.
+fn unlike_parts(a: &Results, b: &Results, metric: &str) -> Option<String> {
+    let parts = [a.partial, b.partial];
+    let is_part = parts.iter().flatten().any(|partial| partial.of != PartialOf::Runs);
+    let unlike = is_part && a.partial != b.partial && WHOLE.contains(&metric);
+    unlike.then(|| "it is of all that each did, and one did a part of it".to_owned())
 }
 
 /// What of two cells a sentence names that differs.

@@ -99,6 +99,8 @@ pub enum PartialOf {
     Runs,
     /// Cases of a tool's first run.
     Cases,
+    /// Jobs of fio's first run.
+    Jobs,
     /// Phases of a tool's first run.
     Phases,
 }
@@ -115,6 +117,7 @@ impl Partial {
         let figures = match self.of {
             PartialOf::Runs => "",
             PartialOf::Cases => ", and figures of several cases are of those that are done",
+            PartialOf::Jobs => ", and figures of several jobs are of those that are done",
             PartialOf::Phases => ", and figures of several phases are of those that are done",
         };
         format!(
@@ -129,6 +132,7 @@ impl fmt::Display for Partial {
         let of = match self.of {
             PartialOf::Runs => "runs",
             PartialOf::Cases => "cases of the first run",
+            PartialOf::Jobs => "jobs of the first run",
             PartialOf::Phases => "phases of the first run",
         };
         write!(f, "{} of {} {of}", self.done, self.total)

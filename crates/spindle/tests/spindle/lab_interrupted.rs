@@ -313,6 +313,50 @@ fn phases_that_are_done_are_told_and_kept() {
     }
 }
 
+/// A figure over all phases is another one where some are missing.
+#[test]
+fn a_part_of_a_tool_is_compared_phase_by_phase() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let words = ["smallfiles", "-n", "20", "-s", "32k", "--block"];
+    let mut tool = Started::tool(dir.path(), &[&words[..], &["1", "--out", "part"]].concat());
+    tool.until_it_says("copy ...");
+    tool.signal("-INT");
+    assert_eq!(tool.ended().2, Some(130));
+    let whole = Started::tool(dir.path(), &[&words[..], &["4k", "--out", "whole"]].concat());
+    assert_eq!(whole.ended().2, Some(0));
+    let (said, text, _) = Started::tool(dir.path(), &["compare", "part", "whole"]).ended();
+    assert!(text.contains("A is partial: 3 of 5 phases of the first run are done"), "{text}{said}");
+    let row = text.lines().find(|line| line.contains("operations a second")).expect("its row");
+    assert!(row.contains("no verdict"), "{text}");
+    assert!(text.contains("one did a part of it"), "{text}");
+}
+
+#[test]
+fn jobs_of_fio_that_are_done_are_kept() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let file =
+        "[global]\nsize=1m\nrw=write\n[first]\n[second]\nstonewall\ntime_based=1\nruntime=60s\n";
+    std::fs::write(dir.path().join("two.fio"), file).expect("written");
+    let words = ["fio", "two.fio", "--out", "report"];
+    let tool = Started::tool(dir.path(), &words);
+    // It makes its file when it begins.
+    let begins = Instant::now();
+    while !dir.path().join("second.0.0").exists() && begins.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    std::thread::sleep(Duration::from_secs(1));
+    tool.signal("-INT");
+    let (said, printed, status) = tool.ended();
+    assert_eq!(status, Some(130), "{said}");
+    assert!(printed.contains("first: ") && printed.contains("second: "), "{printed}");
+    let last = said.lines().last().expect("a line");
+    assert!(last.contains("interrupted after 1 of 2 jobs of the first run: the result"), "{said}");
+    let (partial, metrics) = kept(&dir.path().join("report"));
+    assert_eq!(partial, serde_json::json!({"done": 1, "total": 2, "of": "jobs"}));
+    assert!(metrics.contains(&"iops".to_owned()), "{metrics:?}");
+    assert!(!metrics.iter().any(|name| name.starts_with("second")), "{metrics:?}");
+}
+
 /// Runs a tool whose report shall lie where so many KiB of 512 are free; nothing where none can be mounted. `$at` is there, and
 /// `$other` has room.
 fn with_report_on(free_kib: u32, other: &Path, words: &str) -> Option<Output> {

@@ -9,6 +9,7 @@ use crate::commands::clock::ctime;
 use crate::output::{Failure, print, say};
 use clap::{Args, ValueEnum};
 use fio::{CommandLine, FioOutcome, JobError, Plan, Rooms, Setup, Stamp, nearest_of};
+use lab::results::{Partial, PartialOf};
 use lab::study::ToolKind;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -259,7 +260,7 @@ pub fn run(mut args: FioArgs) -> Result<(), Failure> {
     if args.is_for_people() {
         session.told(told.write(&fio::opening(&plan, &version())))?;
     }
-    let (mut outcomes, mut failed) = (Vec::new(), None);
+    let (mut outcomes, mut failed, mut part) = (Vec::new(), None, None);
     for repeat in 0..session.repeats() {
         let (plan, stop) = (Arc::clone(&plan), session.stop());
         let setup = setup(&args, &session, repeat, &rooms);
@@ -272,6 +273,11 @@ pub fn run(mut args: FioArgs) -> Result<(), Failure> {
             session.told(write_logs(&outcome, repeat + 1, session.repeats()))?;
         }
         if !is_whole {
+            let (jobs, done, total) = outcome.of_done();
+            // The report is of the jobs that are done.
+            if outcomes.is_empty() && done > 0 && session.has_report() {
+                part = Some((jobs.outcome(), Partial { done, total, of: PartialOf::Jobs }));
+            }
             break;
         }
         outcome.passed_over.iter().for_each(|passed_over| say(&passed_over.to_string()));
@@ -281,8 +287,10 @@ pub fn run(mut args: FioArgs) -> Result<(), Failure> {
         outcomes.push(outcome.outcome());
     }
     session.told(told.end())?;
-    session.ends_early(&outcomes)?;
-    conclude(&args, &line, &asked, &session, outcomes)?;
+    if part.is_none() {
+        session.ends_early(&outcomes)?;
+    }
+    conclude(&args, &line, &asked, &session, (outcomes, part))?;
     match failed {
         Some(error) => Err(Failure::failed(error)),
         None => Ok(()),
@@ -310,7 +318,7 @@ fn conclude(
     line: &CommandLine,
     asked: &Plan,
     session: &Session,
-    outcomes: Vec<Outcome>,
+    (outcomes, part): (Vec<Outcome>, Option<(Outcome, Partial)>),
 ) -> Result<(), Failure> {
     let files = line.files.iter().filter_map(|file| targets::inputs::job_text(file).ok());
     let text: String = std::iter::once(line.text()).chain(files).collect();
@@ -342,7 +350,10 @@ fn conclude(
         text: Some(&text),
         table: args.output_format == [Format::Normal],
     };
-    session.conclude(&tool, outcomes)
+    match part {
+        Some((outcome, partial)) => session.conclude_part(&tool, outcome, partial, &"interrupted"),
+        None => session.conclude(&tool, outcomes),
+    }
 }
 
 /// The plan with its paths as they lie in a tree over the root; relative ones start from `dir`.
