@@ -467,9 +467,7 @@ impl Scan {
         match (found.state, standing.health.health) {
             (PoolState::Destroyed, _) => self.next(out, depth + 1, "zpool import -D"),
             _ if !forced.is_empty() => self.next_of_forced(out, depth + 1, forced, &name),
-            _ if standing.is_readable() => {
-                self.next(out, depth + 1, &format!("zfs list -r {name}"))
-            }
+            _ if standing.is_readable => self.next(out, depth + 1, &format!("zfs list -r {name}")),
             _ => self.next(out, depth + 1, "zpool import     # says more"),
         }
     }
@@ -492,7 +490,9 @@ fn vdev(out: &mut Lines, depth: usize, node: &VdevHealth, standing: &Standing) {
         return;
     }
     let cause = match node.cause {
-        Some(cause @ (Cause::Errors | Cause::External)) => format!(", {}", cause.text()),
+        Some(cause @ (Cause::Errors | Cause::External | Cause::Short(_))) => {
+            format!(", {}", cause.text())
+        }
         _ if node.vdev.is_leaf() && node.health == Health::Unavailable => ", missing".to_owned(),
         _ => standing.stale.note(node).map_or(String::new(), |note| format!(", {note}")),
     };

@@ -45,6 +45,7 @@ mod pitfalls;
 mod pool_damage;
 mod pool_devices;
 mod pool_lost;
+mod pool_short;
 #[path = "support/pools.rs"]
 mod pools;
 mod same_storage;

@@ -15,7 +15,13 @@ impl Scan {
             let stale = standing.stale.all(&standing.health).into_iter().map(|(leaf, groups)| {
                 json!({ "device": standing.name_of(leaf), "lacks_groups": groups })
             });
-            let is_next = standing.is_readable() && forced.is_empty();
+            let is_next = standing.is_readable && forced.is_empty();
+            let short = found.short().into_iter().map(|(guid, short)| {
+                json!({
+                    "device": standing.devices.get(&guid), "bytes": short.has.bytes(),
+                    "needed_bytes": short.needed.bytes(),
+                })
+            });
             json!({
                 "name": found.name, "guid": found.guid.to_string(),
                 "state": standing.health.health.name(), "opens": standing.is_open,
@@ -25,7 +31,7 @@ impl Scan {
                 "devices": standing.devices.values().collect::<Vec<_>>(),
                 "lacking": standing.lacking(found),
                 "lost": standing.stale.lost_json(&standing.health, &standing.devices),
-                "stale": stale.collect::<Vec<_>>(), "by_force": forced,
+                "stale": stale.collect::<Vec<_>>(), "short": short.collect::<Vec<_>>(), "by_force": forced,
                 "next": is_next.then(|| format!("{} zfs list -r {}", self.command, self.pool_name(found))),
             })
         });
