@@ -451,7 +451,7 @@ impl fmt::Display for Event {
             Event::Said(text) | Event::Complaint(text) => f.write_str(text),
             Event::CutShort { device, has, pool, needed } => write!(
                 f,
-                "{device} has {has}, and pool '{pool}' goes up to {needed} on it: was it cut short? What lay behind its end can't be read"
+                "{device} has {has}, and pool '{pool}' goes up to {needed} on it: was it cut short? What it has is read; it stands in for no other device, and is not written"
             ),
             Event::SameDevice { used, copy, pool } => write!(
                 f,

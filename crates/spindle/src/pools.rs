@@ -70,7 +70,8 @@ impl PoolArgs {
             memory.clamp(DIRTY_BYTES_MIN, DIRTY_BYTES_MAX)
         };
         let dirty_max = self.dirty_max.unwrap_or_else(usual).bytes();
-        OpenOptions { arc, dirty_max, txg: self.txg, checkpoint: self.rewind_to_checkpoint }
+        let (txg, checkpoint) = (self.txg, self.rewind_to_checkpoint);
+        OpenOptions { arc, dirty_max, txg, checkpoint, whole_devices: false }
     }
 }
 

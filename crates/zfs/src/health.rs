@@ -2,7 +2,7 @@
 //!
 //! Rules:
 //! 1. A leaf is as the configuration says (taken offline, faulted, removed), else unavailable where its device isn't
-//!    there, else online.
+//!    there, or ends before what the pool has on it, else online. What such a short one has is read, where the pool is only read.
 //! 2. A mirror lives while one side does, raidz and dRAID while no more are lost than they have parity; with some lost
 //!    it is degraded. A vdev that can't be used makes the pool so, unless it is for the intent log alone.
 //! 3. A top-level vdev of which nothing is known is missing: the pool can't be opened.
@@ -12,8 +12,10 @@
 //!
 //! Source: OpenZFS 2.3, `vdev.c`, `vdev_mirror.c`, `vdev_raidz.c`, `libzfs_pool.c`.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use stdx::RangeSet;
+use std::fmt;
+use stdx::{ByteCount, RangeSet};
 use zfs_format::nvlist::{Text, Value};
 use zfs_format::vdev::{Vdev, VdevKind};
 
@@ -52,11 +54,51 @@ impl Health {
     }
 }
 
+/// A device that ends before what a pool has on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Short {
+    /// What it has.
+    pub has: ByteCount,
+    /// What it should have at the least.
+    pub needed: ByteCount,
+}
+
+impl fmt::Display for Short {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ends at {} of {}", self.has, self.needed)
+    }
+}
+
+/// Which leaves of a pool are there.
+#[derive(Clone, Debug, Default)]
+pub struct Present {
+    /// By their GUIDs.
+    pub there: BTreeSet<u64>,
+    /// Those of them that end too soon.
+    pub short: BTreeMap<u64, Short>,
+}
+
+impl Present {
+    /// The same, of which none is taken for one that ends too soon: what can be read at all.
+    #[must_use]
+    pub fn for_reading(&self) -> Present {
+        Present { there: self.there.clone(), short: BTreeMap::new() }
+    }
+}
+
+impl FromIterator<u64> for Present {
+    fn from_iter<T: IntoIterator<Item = u64>>(there: T) -> Present {
+        Present { there: there.into_iter().collect(), short: BTreeMap::new() }
+    }
+}
+
 /// Why it is so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// Its device isn't there.
     CannotOpen,
+    /// Its device ends before what the pool has on it.
+    Short(Short),
     /// Too much below is lost.
     Replicas,
     /// Top-level vdevs are missing.
@@ -73,16 +115,17 @@ pub enum Cause {
 
 impl Cause {
     /// Its words.
-    pub fn text(self) -> &'static str {
-        match self {
+    pub fn text(self) -> Cow<'static, str> {
+        Cow::Borrowed(match self {
             Cause::CannotOpen => "cannot open",
+            Cause::Short(short) => return Cow::Owned(format!("too small: {short}")),
             Cause::Replicas => "insufficient replicas",
             Cause::MissingDevice => "missing device",
             Cause::Errors => "too many errors",
             Cause::External => "external device fault",
             Cause::ChildrenOffline => "all children offline",
             Cause::Spared => "currently in use",
-        }
+        })
     }
 }
 
@@ -100,6 +143,11 @@ pub struct VdevHealth {
 }
 
 impl VdevHealth {
+    /// Whether its device is there, and ends too soon.
+    pub fn is_short(&self) -> bool {
+        matches!(self.cause, Some(Cause::Short(_)))
+    }
+
     /// Whether any leaf below is so.
     pub fn any_leaf(&self, is_so: &impl Fn(&VdevHealth) -> bool) -> bool {
         match self.children.is_empty() {
@@ -129,8 +177,8 @@ pub fn mark_faulted(vdev: &mut Vdev, guid: u64) {
     vdev.children.iter_mut().for_each(|child| mark_faulted(child, guid));
 }
 
-/// The tree below a root, of which the leaves with these GUIDs are there; `tops_missing` top-level vdevs are not known.
-pub fn of_pool(root: &Vdev, present: &BTreeSet<u64>, tops_missing: bool) -> VdevHealth {
+/// The tree below a root, of which these leaves are there; `tops_missing` top-level vdevs are not known.
+pub fn of_pool(root: &Vdev, present: &Present, tops_missing: bool) -> VdevHealth {
     let children: Vec<VdevHealth> = root.children.iter().map(|top| of_vdev(top, present)).collect();
     let vdev = Vdev { children: Vec::new(), ..root.clone() };
     let is_data = |top: &&VdevHealth| !top.vdev.is_for_logs();
@@ -148,7 +196,7 @@ pub fn of_pool(root: &Vdev, present: &BTreeSet<u64>, tops_missing: bool) -> Vdev
 }
 
 /// A vdev and what is below it.
-pub fn of_vdev(config: &Vdev, present: &BTreeSet<u64>) -> VdevHealth {
+pub fn of_vdev(config: &Vdev, present: &Present) -> VdevHealth {
     let vdev = Vdev { children: Vec::new(), ..config.clone() };
     let children: Vec<VdevHealth> =
         config.children.iter().map(|child| of_vdev(child, present)).collect();
@@ -159,7 +207,7 @@ pub fn of_vdev(config: &Vdev, present: &BTreeSet<u64>) -> VdevHealth {
     VdevHealth { vdev, health, cause, children }
 }
 
-fn leaf(config: &Vdev, present: &BTreeSet<u64>) -> (Health, Option<Cause>) {
+fn leaf(config: &Vdev, present: &Present) -> (Health, Option<Cause>) {
     let says = |name| config.other_number(name).unwrap_or(0) != 0;
     if says("faulted") {
         let found = config.other.iter().any(|(name, value)| {
@@ -174,8 +222,11 @@ fn leaf(config: &Vdev, present: &BTreeSet<u64>) -> (Health, Option<Cause>) {
         return (Health::Removed, None);
     }
     // The spare space of a dRAID has no device of its own.
-    if config.kind != VdevKind::DraidSpare && !present.contains(&config.guid) {
+    if config.kind != VdevKind::DraidSpare && !present.there.contains(&config.guid) {
         return (Health::Unavailable, Some(Cause::CannotOpen));
+    }
+    if let Some(short) = present.short.get(&config.guid) {
+        return (Health::Unavailable, Some(Cause::Short(*short)));
     }
     match says("degraded") {
         true => (Health::Degraded, Some(Cause::Errors)),
@@ -286,6 +337,23 @@ mod tests {
     }
 
     #[test]
+    fn a_device_that_ends_too_soon_is_none_that_stands_in_for_another() {
+        let raidz = Raidz { parity: 1, expanding: false, expand_txgs: Vec::new() };
+        let pool = root(vec![vdev(VdevKind::Raidz(raidz), 10, disks(1, 3))]);
+        let short = Short { has: ByteCount::mib(60), needed: ByteCount::mib(300) };
+        let of = |there: &[u64], ends: &[u64]| {
+            let short = ends.iter().map(|guid| (*guid, short)).collect();
+            of_pool(&pool, &Present { there: there.iter().copied().collect(), short }, false)
+        };
+        let one = of(&[1, 2, 3], &[2]);
+        assert_eq!(one.health, Health::Degraded);
+        let leaf = &one.children[0].children[1];
+        assert_eq!((leaf.health, leaf.cause), (Health::Unavailable, Some(Cause::Short(short))));
+        assert_eq!(of(&[1, 2, 3], &[1, 2]).health, Health::Unavailable);
+        assert_eq!(of(&[1, 2], &[2]).health, Health::Unavailable);
+    }
+
+    #[test]
     fn a_lost_log_is_no_lost_pool() {
         let mut pool = root(disks(1, 2));
         pool.children[1].is_log = Some(1);
@@ -321,7 +389,7 @@ mod tests {
     fn what_was_taken_offline_says_so() {
         let mut pool = root(vec![vdev(VdevKind::Mirror, 10, disks(1, 2))]);
         pool.children[0].children[0].other.push((Text::from("offline"), Value::Uint64(1)));
-        let found = of_pool(&pool, &[1, 2].into(), false);
+        let found = of_pool(&pool, &(1..=2).collect(), false);
         assert_eq!(found.health, Health::Degraded);
         assert_eq!(found.children[0].children[0].health, Health::Offline);
         assert_eq!(found.children[0].children[1].health, Health::Online);

@@ -33,6 +33,7 @@ use std::rc::{Rc, Weak};
 use zfs::ZfsError;
 use zfs::dsl::catalog::Node;
 use zfs::dsl::{Dataset, Directory};
+use zfs::health::Short;
 use zfs::mounted::Mounted;
 use zfs::show;
 use zfs::spa::config::LabelState;
@@ -383,9 +384,9 @@ impl Pools {
     }
 
     fn tell_of_members_of(&self, pool: &FoundPool) {
-        for (member, needed) in pool.cut_short() {
-            let (name, has) = (self.name_of(&member.device), member.device.geometry().capacity);
-            let (device, pool) = (name, pool.name.clone());
+        for (guid, Short { has, needed }) in pool.short() {
+            let Some(member) = pool.members.get(&guid) else { continue };
+            let (device, pool) = (self.name_of(&member.device), pool.name.clone());
             self.disks.context().tell(Event::CutShort { device, has, pool, needed });
         }
         // What lies on top of a set or volume group shows through on a member of it: that is no copy.
@@ -572,7 +573,19 @@ impl Pools {
     /// # Errors
     /// It can't be opened.
     pub fn try_open(&self, found: &Rc<FoundPool>) -> Result<Rc<Spa>, OpenError> {
-        let (rt, found, options) = (self.rt(), Rc::clone(found), self.options);
+        self.open_with(found, self.options)
+    }
+
+    /// The same in a way of its own.
+    ///
+    /// # Errors
+    /// It can't be opened.
+    pub(super) fn open_with(
+        &self,
+        found: &Rc<FoundPool>,
+        options: OpenOptions,
+    ) -> Result<Rc<Spa>, OpenError> {
+        let (rt, found) = (self.rt(), Rc::clone(found));
         self.wait(async move { Spa::open(&rt, &found, options).await.map(Rc::new) })
     }
 

@@ -72,7 +72,16 @@ pub fn open_rewound(
     rewind: Rewind,
     accepts_loss: bool,
 ) -> Result<Rc<Spa>, Error> {
-    let (rt, found, options) = (pools.rt(), Rc::clone(found), pools.options());
+    rewound(pools, found, pools.options(), (rewind, accepts_loss))
+}
+
+fn rewound(
+    pools: &Pools,
+    found: &Rc<FoundPool>,
+    options: OpenOptions,
+    (rewind, accepts_loss): (Rewind, bool),
+) -> Result<Rc<Spa>, Error> {
+    let (rt, found) = (pools.rt(), Rc::clone(found));
     let how = Back { far: rewind == Rewind::Far, accepts_loss };
     Ok(pools.wait(async move { rewind::newest_whole(&rt, &found, options, how).await })?)
 }
@@ -93,7 +102,7 @@ pub(crate) fn check_nothing_lost(pools: &Pools, found: &Rc<FoundPool>) -> Result
     Err(Error::PoolLost { name: found.name.clone(), groups: show::groups(&lost), before })
 }
 
-/// Opens a pool for writing whose devices are open for that. A command is put down in its history.
+/// Opens a pool for writing whose devices are open for that, without those that end too soon. A command is put down in its history.
 ///
 /// # Errors
 /// It can't be written.
@@ -103,9 +112,10 @@ pub(crate) fn open_live(
     command: Option<&str>,
     how: Opening,
 ) -> Result<Rc<Live>, Error> {
+    let options = OpenOptions { whole_devices: true, ..pools.options() };
     let spa = match how.rewind {
-        Some(rewind) => open_rewound(pools, found, rewind, how.accepts_loss)?,
-        None => pools.try_open(found)?,
+        Some(rewind) => rewound(pools, found, options, (rewind, how.accepts_loss))?,
+        None => pools.open_with(found, options)?,
     };
     let fresh: Rc<dyn Fresh> = Rc::new(HostFresh::new(command)?);
     let options = LiveOptions {

@@ -5,12 +5,13 @@
 //! it is done.
 
 use crate::commands::dry_run::DryRunArgs;
+use crate::commands::elsewhere::volume_of_pool;
 use crate::commands::md::{Sink, copy};
 use crate::events::{events, refuse_denied};
 use crate::output::{Failure, print, print_json, say};
 use crate::printable;
 use attach::disks::{Disks, Writing, Written};
-use attach::{random, typed};
+use attach::{Error, random, typed};
 use clap::{Args, Subcommand};
 use host::expendable::{NotExpendable, Unseen, check_expendable};
 use rt::{DeviceRef, Request};
@@ -166,7 +167,7 @@ fn opened_for(devices: &[PathBuf], written: &[Written]) -> Result<Disks, Failure
     Ok(disks)
 }
 
-/// A list of what lies there. Where something may not be read it is no answer, and none either where nothing is found and a RAID set
+/// A list of what lies there. Where something may not be read, or a group's text is damaged, it is no answer, and none either where nothing is found and a RAID set
 /// was not started: why, was told.
 fn listed(
     word: &str,
@@ -188,6 +189,10 @@ fn listed(
             "no volume group was found, and RAID {sets} {} {were} not started; next: {next}",
             refused.join(", ")
         )));
+    }
+    if disks.lacks_groups {
+        let text = "not all volume groups, or not all of one, can be read: the notes above say why";
+        return Err(Failure::failed(text));
     }
     if disks.groups.is_empty() {
         say(&format!(
@@ -268,6 +273,11 @@ fn pvs(disks: &Disks, json: bool) -> Result<(), Failure> {
             ]);
         }
     }
+    for found in &disks.apart {
+        let (device, size) = (found.device.name().to_string(), size(found.label.device_bytes));
+        let id = found.label.id.to_string();
+        rows.push(vec![device, String::new(), size.clone(), size, id]);
+    }
     table("pv", &["PV", "VG", "PSize", "PFree", "UUID"], rows, json)
 }
 
@@ -321,6 +331,11 @@ fn lvs(disks: &Disks, json: bool) -> Result<(), Failure> {
 fn dump(args: &DumpArgs, devices: &[PathBuf]) -> Result<(), Failure> {
     let disks = looked(devices, args.force)?;
     let opened = disks.volume(&args.volume).map_err(|error| {
+        if let Error::NoVolume { .. } = &error
+            && let Some(instead) = volume_of_pool((&args.volume, &args.file), devices)
+        {
+            return Failure::from(error).and_do(&instead);
+        }
         Failure::from(error).or_by_force(|| {
             let (volume, file) = (typed::quoted(&args.volume), args.file.to_string_lossy());
             let (spindle, file) = (typed::spindle(devices), typed::quoted(&file));

@@ -18,6 +18,7 @@ mod held_verbs;
 #[path = "support/holding.rs"]
 mod holding;
 mod hw_replay;
+mod in_use;
 mod lab_answers;
 mod lab_interrupted;
 mod lab_page_cache;
@@ -45,6 +46,7 @@ mod pitfalls;
 mod pool_damage;
 mod pool_devices;
 mod pool_lost;
+mod pool_short;
 #[path = "support/pools.rs"]
 mod pools;
 mod same_storage;

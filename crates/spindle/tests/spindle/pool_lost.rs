@@ -4,6 +4,7 @@
 //! where somebody decided; a pool is taken back to where what is lost is missing as well.
 
 use crate::pools;
+use crate::serving::Serving;
 
 use pools::{add_disks, done, judge, printed_and_said, program, refused, run};
 use std::fs;
@@ -17,18 +18,21 @@ const LOST: &str = "not all that was written in groups ";
 const REFUSED: &str = "whoever writes to it overwrites what was there before";
 
 /// A pool `z` of a raidz of three, of which one is an old copy and one is missing: `z/old:file` is whole in the group before, and
-/// `z/new:file` lost. The missing disk lies beside it, as `b`.
+/// `z/new:file` lost. The missing disk lies beside it, as `b`. What leads to files lies on a mirror that is whole: else it were chance
+/// what else is lost.
 fn with_lost(place: &Path) {
     fs::create_dir(place.join("disks")).expect("a folder");
-    add_disks(&place.join("disks"), &["a", "b", "c"], DISK);
+    add_disks(&place.join("disks"), &["a", "b", "c", "m", "n"], DISK);
     fs::write(place.join("file"), fixtures::noise(1, 3 << 20)).expect("a file");
-    done(place, &["zpool", "create", "z", "raidz", "disks/a", "disks/b", "disks/c"]);
+    let raidz = ["zpool", "create", "-f", "z", "raidz", "disks/a", "disks/b", "disks/c"];
+    done(place, &[&raidz[..], &["special", "mirror", "disks/m", "disks/n"]].concat());
     done(place, &["zfs", "create", "-V", "8M", "z/volume"]);
     done(place, &["zfs", "create", "z/old"]);
+    done(place, &["zfs", "create", "z/new"]);
     done(place, &["zfs", "cp", "file", "z/old:/"]);
     done(place, &["zpool", "export", "z"]);
     fixtures::copy(&place.join("disks/a"), &place.join("copy"));
-    done(place, &["zfs", "create", "z/new"]);
+    // Few groups: what they free is not used again yet.
     done(place, &["zfs", "cp", "file", "z/new:/"]);
     done(place, &["zpool", "export", "z"]);
     fs::rename(place.join("copy"), place.join("disks/a")).expect("it is put in its place");
@@ -37,7 +41,7 @@ fn with_lost(place: &Path) {
 
 fn contents(place: &Path) -> Vec<Vec<u8>> {
     let read = |name| fs::read(place.join("disks").join(name)).expect("it is read");
-    ["a", "c"].map(read).to_vec()
+    ["a", "c", "m", "n"].map(read).to_vec()
 }
 
 /// The group before what is lost.
@@ -76,7 +80,7 @@ fn copied(from: &Path) -> TempDir {
     let folder = fixtures::scratch::folder();
     let to = folder.path();
     fs::create_dir(to.join("disks")).expect("a folder");
-    for name in ["disks/a", "disks/c", "b", "file"] {
+    for name in ["disks/a", "disks/c", "disks/m", "disks/n", "b", "file"] {
         fixtures::copy(&from.join(name), &to.join(name));
     }
     folder
@@ -131,7 +135,7 @@ fn a_pool_of_which_groups_are_lost_is_written_only_where_that_is_accepted() {
     let (printed, said) = printed_and_said(back, &["zpool", "import", "-FX", "z"]);
     assert!(printed.contains("Pool z returned to its state as of "), "{printed}{said}");
     let (listed, said) = printed_and_said(back, &["zfs", "list", "-H", "-o", "name"]);
-    assert!(listed == "z\nz/old\nz/volume\n" && !said.contains(LOST), "{listed}{said}");
+    assert!(listed == "z\nz/new\nz/old\nz/volume\n" && !said.contains(LOST), "{listed}{said}");
     done(back, &["zfs", "cp", "file", "z/old:/more"]);
     for name in ["z/old:file", "z/old:more"] {
         assert!(run(back, &["zfs", "cat", name]).status.success(), "{name}");
@@ -153,6 +157,47 @@ fn a_pool_of_which_groups_are_lost_is_written_only_where_that_is_accepted() {
     assert!(!done(place, &["zpool", "status", "z"]).contains(LOST));
     fs::rename(place.join("disks/c"), place.join("c")).expect("it is away");
     refused(place, &["zfs", "create", "z/x"], REFUSED);
+}
+
+/// What could break: a device that was cut counts for what it lacks nothing of, and the pool is written over what only it had.
+#[test]
+fn a_device_that_was_cut_keeps_no_group_from_being_lost() {
+    let folder = fixtures::scratch::folder();
+    let place = folder.path();
+    with_lost(place);
+    fs::rename(place.join("b"), place.join("disks/b")).expect("it is back");
+    let disk = fs::File::options().write(true).open(place.join("disks/b"));
+    disk.and_then(|disk| disk.set_len(DISK / 4)).expect("it is cut");
+    let before = contents(place);
+    refused(place, &["zfs", "create", "z/x"], REFUSED);
+    assert!(before == contents(place), "nothing was written");
+    let status = done(place, &["zpool", "status", "z"]);
+    assert!(status.contains(LOST) && status.contains("disks/b is cut short"), "{status}");
+    done(place, &["zpool", "import", "--accept-loss", "z"]);
+    done(place, &["zfs", "create", "z/x"]);
+}
+
+/// What could break: whoever says that a pool is not another host's any more has said that what is lost may be overwritten; or the other
+/// way round.
+#[test]
+fn what_forces_a_pool_of_another_host_accepts_no_loss() {
+    let folder = fixtures::scratch::folder();
+    let place = folder.path();
+    with_lost(place);
+    fs::rename(place.join("b"), place.join("disks/b")).expect("it is back");
+    let socket = format!("unix:{}", place.join("socket").display());
+    let mut serve = program(place, &["serve", "--volume", "z/volume", "--nbd", &socket]);
+    Serving::start(serve.env("ZFS_HOSTID", "0x77")).kill();
+    fs::rename(place.join("disks/b"), place.join("b")).expect("it is away");
+    let before = contents(place);
+    let of_other = "previously in use from another system";
+    refused(place, &["zpool", "import", "z"], of_other);
+    refused(place, &["zpool", "import", "--accept-loss", "z"], of_other);
+    refused(place, &["zpool", "import", "-f", "z"], REFUSED);
+    refused(place, &["zfs", "cp", "--force-import", "file", "z/old:/x"], REFUSED);
+    assert!(before == contents(place), "nothing was written");
+    done(place, &["zpool", "import", "-f", "--accept-loss", "z"]);
+    done(place, &["zfs", "create", "z/x"]);
 }
 
 /// What could break: a pool that only lacks a device, or had one away once, is refused.

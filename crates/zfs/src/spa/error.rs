@@ -62,6 +62,10 @@ pub enum OpenError {
     #[error("pool {pool}: {what}: attach them, or name where they lie with one more -d")]
     Missing { pool: String, what: String },
     #[error(
+        "pool {pool}: {what}: what is left can be read, and whoever writes to the pool needs the device whole"
+    )]
+    Short { pool: String, what: String },
+    #[error(
         "pool {pool}: not all that was written in {groups} can be read, and {}",
         back_to(*.far)
     )]

@@ -13,6 +13,7 @@
 //!
 //! Source: OpenZFS, `zutil_import.c`, `spa.c`, `vdev_label.c`.
 
+use crate::health::{Present, Short};
 use async_recursion::async_recursion as boxed;
 use rt::DeviceRef;
 use std::collections::{BTreeMap, BTreeSet};
@@ -128,10 +129,18 @@ impl FoundPool {
         all
     }
 
-    /// Members that are shorter than what the pool has on them, with the bytes that they should have at the least: images
-    /// that were cut short, partitions that were made smaller. What lies before their end can be read.
-    pub fn cut_short(&self) -> Vec<(&Member, ByteCount)> {
-        let mut found = Vec::new();
+    /// The leaves that are there.
+    pub fn present(&self) -> Present {
+        Present { there: self.members.keys().copied().collect(), short: self.short() }
+    }
+
+    /// Members that are shorter than what the pool has on them, by their GUIDs: images that were cut short, partitions that were made
+    /// smaller. What lies before their end is read. Who writes does without them, as OpenZFS does: what they lack nobody notes,
+    /// so that they stand in for no other.
+    ///
+    /// Source: OpenZFS, `vdev.c` (`vdev_get_min_asize`, `vdev_open`).
+    pub fn short(&self) -> BTreeMap<u64, Short> {
+        let mut found = BTreeMap::new();
         for top in self.tops.values() {
             // The last metaslab need not be whole.
             let shift = top.metaslab_shift.filter(|shift| *shift < u64::BITS.into()).unwrap_or(0);
@@ -141,7 +150,7 @@ impl FoundPool {
         found
     }
 
-    fn add_short<'a>(&'a self, vdev: &Vdev, least: u64, found: &mut Vec<(&'a Member, ByteCount)>) {
+    fn add_short(&self, vdev: &Vdev, least: u64, found: &mut BTreeMap<u64, Short>) {
         let below = match vdev.kind {
             VdevKind::Raidz(_) | VdevKind::Draid(_) => least / (vdev.children.len() as u64).max(1),
             _ => least,
@@ -149,8 +158,9 @@ impl FoundPool {
         vdev.children.iter().for_each(|child| self.add_short(child, below, found));
         let Some(member) = self.members.get(&vdev.guid).filter(|_| vdev.is_leaf()) else { return };
         let needed = ByteCount(least.saturating_add(DATA_START + DATA_END));
-        if member.device.geometry().capacity < needed {
-            found.push((member, needed));
+        let has = member.device.geometry().capacity;
+        if has < needed {
+            found.insert(vdev.guid, Short { has, needed });
         }
     }
 

@@ -2,9 +2,9 @@
 //!
 //! Who has a box of disks finds the missing one by the path that it had last, or by its GUID, which its label has.
 
+use super::error::OpenError;
 use super::found::FoundPool;
-use crate::health::{self, Health, VdevHealth};
-use std::collections::BTreeSet;
+use crate::health::{self, Cause, Health, Present, VdevHealth};
 use zfs_format::vdev::{Vdev, VdevKind};
 
 /// Top-level vdevs, and missing devices of one, that are named.
@@ -16,7 +16,7 @@ impl FoundPool {
     /// Its top-level vdevs that lost more devices than they can do without, one sentence each; empty where none did.
     /// Those of the intent log alone are left out: a pool opens without them.
     pub fn lacking(&self) -> Vec<String> {
-        let present: BTreeSet<u64> = self.members.keys().copied().collect();
+        let present = self.present();
         let expected = 0..self.tops_expected.min(TOP_LEVEL_MAX);
         let known = expected.clone().filter_map(|number| self.tops.get(&number));
         let mut said = lacking(known, &present);
@@ -32,13 +32,23 @@ impl FoundPool {
         });
         said
     }
+
+    /// The same as the reason why it can't be opened; nothing where nothing is lacking.
+    pub fn lack(&self) -> Option<OpenError> {
+        let (pool, what) = (self.name.clone(), self.lacking().join("; "));
+        let mut leaves = self.tops.values().flat_map(|top| top.leaves());
+        let is_all_there = self.tops.len() as u64 >= self.tops_expected
+            && leaves.all(|leaf| self.members.contains_key(&leaf.guid));
+        match what.is_empty() {
+            true => None,
+            false if is_all_there => Some(OpenError::Short { pool, what }),
+            false => Some(OpenError::Missing { pool, what }),
+        }
+    }
 }
 
 /// The same of top-level vdevs that are known, of whose leaves these are there.
-pub(super) fn lacking<'a>(
-    tops: impl Iterator<Item = &'a Vdev>,
-    present: &BTreeSet<u64>,
-) -> Vec<String> {
+pub(super) fn lacking<'a>(tops: impl Iterator<Item = &'a Vdev>, present: &Present) -> Vec<String> {
     let healths: Vec<VdevHealth> = tops.map(|top| health::of_vdev(top, present)).collect();
     said_of(&healths)
 }
@@ -69,15 +79,18 @@ fn lack_of(top: &VdevHealth) -> Option<String> {
     add_missing(top, &mut missing);
     let missing = listed(&missing);
     if top.children.is_empty() {
-        return Some(format!("{missing} is missing, and nothing stands in for it"));
+        let how = if top.is_short() { "is cut short" } else { "is missing" };
+        return Some(format!("{missing} {how}, and nothing stands in for it"));
     }
     let count = top.children.len();
     let there = top.children.iter().filter(|child| child.health <= Health::Degraded).count();
     let needs = count - parity(&top.vdev, count).min(count);
+    let is_any_short = top.any_leaf(&VdevHealth::is_short);
     Some(format!(
-        "{} needs {needs} of its {count} devices, and {there} {} there; missing: {missing}",
+        "{} needs {needs} of its {count} devices, and {there} {} {}; missing: {missing}",
         name(&top.vdev),
         if there == 1 { "is" } else { "are" },
+        if is_any_short { "there and whole" } else { "there" },
     ))
 }
 
@@ -104,7 +117,10 @@ fn add_missing(vdev: &VdevHealth, missing: &mut Vec<String>) {
     if vdev.children.is_empty() && vdev.health > Health::Degraded {
         let guid = vdev.vdev.guid;
         let why = match vdev.health {
-            Health::Unavailable => String::new(),
+            Health::Unavailable => match vdev.cause {
+                Some(Cause::Short(short)) => format!(", {short}"),
+                _ => String::new(),
+            },
             other => format!(", {}", other.name()),
         };
         missing.push(match &vdev.vdev.path {

@@ -1,7 +1,7 @@
 //! What can't be read of a pool though it opens: groups that more devices of a vdev lack than it can do without.
 //!
-//! A leaf lacks what was written while it was away ([`dtls`](super::dtls), [`behind`](super::behind)), and all where it isn't there. Where
-//! too few others stand in for it, the groups are *lost* ([`lost_groups`]), until one of the missing ones is back.
+//! A leaf lacks what was written while it was away ([`dtls`](super::dtls), [`behind`](super::behind)), and all where it isn't there, or
+//! [ends too soon](FoundPool::short): then it may lack any of it. Where too few others stand in for it, the groups are *lost* ([`lost_groups`]), until one of the missing ones is back.
 //!
 //! What was there before the first of them may be whole still: the state of the last group before, whose blocks nobody has overwritten
 //! yet. Who writes to the pool overwrites them. So a pool is not written, unless that is asked for, of which something is **newly lost**:
@@ -14,11 +14,14 @@
 //!   a leaf is there, and has the newest group        it lacked then what it lacks now
 //!   a leaf is there, and its labels are behind       it was not there then, or nobody knew that it is an old copy
 //! ```
+//!
+//! One that ends too soon is as one that is missing. Who had a pool open when a device failed, and went on, wrote its newest group without
+//! it, and has accepted what was lost by that: it is not newly lost when the pool is opened next.
 
 use super::found::FoundPool;
 use super::open::Spa;
-use crate::health::{self, Health, VdevHealth, lost_groups};
-use std::collections::{BTreeMap, BTreeSet};
+use crate::health::{self, Health, Present, VdevHealth, lost_groups};
+use std::collections::BTreeMap;
 use stdx::RangeSet;
 use zfs_format::vdev::VdevKind;
 
@@ -28,7 +31,7 @@ pub struct Missed {
     /// Transaction groups whose blocks leaves lack, by the leaves' GUIDs. Those that lack nothing are not in it.
     groups: BTreeMap<u64, RangeSet>,
     /// The leaves that are there; of an open pool there are some.
-    there: BTreeSet<u64>,
+    present: Present,
 }
 
 /// A top-level vdev that can't give all that was written in some groups.
@@ -39,7 +42,7 @@ pub struct Lost<'a> {
     pub groups: RangeSet,
     /// Leaves that are there, and lack some of them.
     pub behind: Vec<&'a VdevHealth>,
-    /// Leaves that are not there.
+    /// Leaves that are not there, or end too soon.
     pub missing: Vec<&'a VdevHealth>,
 }
 
@@ -57,7 +60,7 @@ impl Missed {
         let leaves = vdevs.leaves().into_iter();
         let lacking = leaves.filter_map(|leaf| Some((leaf.guid, spa.tree().dtl(leaf.guid)?)));
         let groups = lacking.filter(|(_, groups)| !groups.is_empty()).collect();
-        Missed { groups, there: found.members.keys().copied().collect() }
+        Missed { groups, present: found.present() }
     }
 
     /// The groups whose blocks a leaf lacks, where it is there or not.
@@ -72,18 +75,23 @@ impl Missed {
 
     /// Whether anything is known.
     pub fn is_known(&self) -> bool {
-        !self.there.is_empty()
+        !self.present.there.is_empty()
     }
 
     /// Whether a leaf can be read: one that was taken offline, or failed, is, where nobody else has a block. The spare space of a dRAID
     /// has no device of its own.
     pub fn is_there(&self, leaf: &VdevHealth) -> bool {
-        self.there.contains(&leaf.vdev.guid) || leaf.vdev.kind == VdevKind::DraidSpare
+        self.present.there.contains(&leaf.vdev.guid) || leaf.vdev.kind == VdevKind::DraidSpare
     }
 
-    /// The groups whose blocks a leaf can't give.
+    /// Whether a leaf is there from end to end.
+    fn is_whole(&self, leaf: &VdevHealth) -> bool {
+        self.is_there(leaf) && !self.present.short.contains_key(&leaf.vdev.guid)
+    }
+
+    /// The groups whose blocks a leaf can't give, or not all of them.
     fn of_leaf(&self, leaf: &VdevHealth) -> RangeSet {
-        match self.is_there(leaf) {
+        match self.is_whole(leaf) {
             true => self.groups.get(&leaf.vdev.guid).cloned().unwrap_or_default(),
             false => std::iter::once(0..u64::MAX).collect(),
         }
@@ -97,7 +105,7 @@ impl Missed {
                 return None;
             }
             let (mut behind, mut missing) = (Vec::new(), Vec::new());
-            top.each_leaf(&mut |leaf| match self.is_there(leaf) {
+            top.each_leaf(&mut |leaf| match self.is_whole(leaf) {
                 true if self.of_leaf(leaf).iter().any(|one| groups.touches(&one)) => {
                     behind.push(leaf);
                 }
@@ -120,7 +128,7 @@ impl Missed {
     fn lost_when(&self, top: &VdevHealth, newest: u64, spa: &Spa) -> RangeSet {
         lost_groups(top, &|leaf| {
             let lacks = self.groups.get(&leaf.vdev.guid).cloned().unwrap_or_default();
-            match self.is_there(leaf) {
+            match self.is_whole(leaf) {
                 true if spa.behind(leaf.vdev.guid).is_some() => RangeSet::default(),
                 true => lacks,
                 false if lacks.contains(newest) => std::iter::once(0..u64::MAX).collect(),
@@ -149,8 +157,7 @@ impl Spa {
         before: impl Fn(&Missed, &VdevHealth) -> RangeSet,
     ) -> RangeSet {
         let missed = Missed::of(self, found);
-        let present = found.members.keys().copied().collect();
-        let root = health::of_pool(&self.vdevs(), &present, false);
+        let root = health::of_pool(&self.vdevs(), &missed.present, false);
         let mut lost = RangeSet::default();
         for Lost { top, groups, .. } in missed.lost(&root) {
             let before = before(&missed, top);
@@ -161,9 +168,11 @@ impl Spa {
 }
 
 impl FoundPool {
-    /// Whether something of it may be newly lost: a leaf is missing, or behind. Of all others it isn't.
+    /// Whether something of it may be newly lost: a leaf is missing, ends too soon, or is behind. Of all others it isn't.
     pub fn may_have_lost(&self) -> bool {
+        let Present { there, short } = self.present();
         let mut leaves = self.tops.values().flat_map(|top| top.leaves());
-        leaves.any(|leaf| !self.members.contains_key(&leaf.guid)) || !self.behind().is_empty()
+        let is_any_missing = leaves.any(|leaf| !there.contains(&leaf.guid));
+        is_any_missing || !short.is_empty() || !self.behind().is_empty()
     }
 }

@@ -7,6 +7,7 @@ use super::keys::Keys;
 use crate::dmu::Objset;
 use crate::dsl::Dsl;
 use crate::error::{Problem, ZfsError};
+use crate::health::Short;
 use crate::zap::Zap;
 use async_recursion::async_recursion as boxed;
 use rt::{DeviceRef, Rt};
@@ -51,12 +52,14 @@ pub struct OpenOptions {
     pub txg: Option<u64>,
     /// Open the pool as of its checkpoint.
     pub checkpoint: bool,
+    /// Without devices that [end too soon](FoundPool::short): to write it.
+    pub whole_devices: bool,
 }
 
 impl Default for OpenOptions {
     fn default() -> OpenOptions {
-        let (arc, txg, checkpoint) = Default::default();
-        OpenOptions { arc, dirty_max: DIRTY_BYTES_MAX, txg, checkpoint }
+        let (arc, txg, checkpoint, whole_devices) = Default::default();
+        OpenOptions { arc, dirty_max: DIRTY_BYTES_MAX, txg, checkpoint, whole_devices }
     }
 }
 
@@ -70,6 +73,8 @@ pub struct Spa {
     latest: u64,
     /// Groups that leaves have not seen, as their labels say.
     behind: BTreeMap<u64, Range<u64>>,
+    /// Leaves that end too soon.
+    short: BTreeMap<u64, Short>,
     name: String,
     synced: RefCell<Synced>,
     tree: Rc<Tree>,
@@ -125,7 +130,10 @@ impl Spa {
         let pool = found.name.clone();
         features::check_label(&pool, &found.config)?;
         let candidates = candidates(found, options)?;
-        let devices = found.devices();
+        let mut devices = found.devices();
+        if options.whole_devices {
+            found.short().keys().for_each(|guid| drop(devices.remove(guid)));
+        }
         let tops: Vec<Vdev> = found.tops.values().cloned().collect();
         let mut first = None;
         for uberblock in candidates {
@@ -137,12 +145,8 @@ impl Spa {
             match opened.at(uberblock, &tops, found).await {
                 Ok(spa) => return Ok(spa),
                 Err(OpenError::Zfs { pool, error }) => {
-                    let lacking = found.lacking();
-                    let is_lack = error.lacks_device() && !lacking.is_empty();
-                    first.get_or_insert(match is_lack {
-                        true => OpenError::Missing { pool, what: lacking.join("; ") },
-                        false => OpenError::Zfs { pool, error },
-                    });
+                    let lack = error.lacks_device().then(|| found.lack()).flatten();
+                    first.get_or_insert(lack.unwrap_or(OpenError::Zfs { pool, error }));
                 }
                 Err(error) => return Err(error),
             }
@@ -178,6 +182,11 @@ impl Spa {
     /// The groups that a leaf has not seen, as its labels say, where the pool was opened.
     pub(super) fn behind(&self, leaf: u64) -> Option<Range<u64>> {
         self.behind.get(&leaf).cloned()
+    }
+
+    /// Leaves that ended too soon when the pool was opened.
+    pub(super) fn short(&self) -> &BTreeMap<u64, Short> {
+        &self.short
     }
 
     /// The root of what is synced.
@@ -363,6 +372,7 @@ impl Opening<'_> {
             newest,
             latest: newest.max(labelled),
             behind,
+            short: found.short(),
             name,
             synced: RefCell::new(Synced {
                 uberblock,

@@ -15,7 +15,13 @@ impl Scan {
             let stale = standing.stale.all(&standing.health).into_iter().map(|(leaf, groups)| {
                 json!({ "device": standing.name_of(leaf), "lacks_groups": groups })
             });
-            let is_next = standing.is_readable() && forced.is_empty();
+            let is_next = standing.is_readable && forced.is_empty();
+            let short = found.short().into_iter().map(|(guid, short)| {
+                json!({
+                    "device": standing.devices.get(&guid), "bytes": short.has.bytes(),
+                    "needed_bytes": short.needed.bytes(),
+                })
+            });
             json!({
                 "name": found.name, "guid": found.guid.to_string(),
                 "state": standing.health.health.name(), "opens": standing.is_open,
@@ -25,7 +31,7 @@ impl Scan {
                 "devices": standing.devices.values().collect::<Vec<_>>(),
                 "lacking": standing.lacking(found),
                 "lost": standing.stale.lost_json(&standing.health, &standing.devices),
-                "stale": stale.collect::<Vec<_>>(), "by_force": forced,
+                "stale": stale.collect::<Vec<_>>(), "short": short.collect::<Vec<_>>(), "by_force": forced,
                 "next": is_next.then(|| format!("{} zfs list -r {}", self.command, self.pool_name(found))),
             })
         });
@@ -72,6 +78,9 @@ impl Scan {
     fn group_json(&self, group: &GroupSeen) -> Value {
         let physical =
             group.physical.iter().map(|(device, id)| json!({ "device": device, "uuid": id }));
+        let short = group.short.iter().map(|(device, has, needed)| {
+            json!({ "device": device, "bytes": has, "needed_bytes": needed })
+        });
         let logical = group.logical.iter().map(|one| match one {
             Ok(place) => self.place_json(place),
             Err((name, why)) => json!({ "name": name, "refused": why }),
@@ -79,6 +88,7 @@ impl Scan {
         json!({
             "name": group.name, "uuid": group.uuid, "bytes": group.size.bytes(), "free_bytes": group.free.bytes(),
             "physical": physical.collect::<Vec<_>>(), "logical": logical.collect::<Vec<_>>(),
+            "older_seqno": group.older, "short": short.collect::<Vec<_>>(),
         })
     }
 

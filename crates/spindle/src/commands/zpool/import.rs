@@ -22,7 +22,6 @@ use crate::printable;
 use attach::pools::host::host_id;
 use attach::pools::running::protocol::Holder;
 use attach::pools::{PoolPlace, Pools};
-use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::rc::Rc;
 use zfs::ZfsError;
@@ -50,12 +49,15 @@ struct Listed {
     holder: Option<Holder>,
     /// Features that are not known.
     features: Vec<String>,
+    /// Whether it opens for reading, and enough is there of each vdev, if not all whole.
+    is_readable: bool,
 }
 
 impl Listed {
     fn standing(self) -> Standing {
-        let Listed { health, lacking, devices, barred, holder, .. } = self;
-        Standing { health, stale: lacking, devices, is_open: barred.is_none(), holder }
+        let Listed { health, lacking, devices, barred, holder, is_readable, .. } = self;
+        let is_open = barred.is_none();
+        Standing { health, stale: lacking, devices, is_open, is_readable, holder }
     }
 }
 
@@ -69,6 +71,8 @@ pub struct Standing {
     pub devices: Devices,
     /// Whether it opens for reading.
     pub is_open: bool,
+    /// Whether it does, and no vdev lost more than it can do without; such as end too soon are not lost.
+    pub is_readable: bool,
     /// The process of this host that holds it.
     pub holder: Option<Holder>,
 }
@@ -83,11 +87,6 @@ impl Standing {
     pub fn lost(&self) -> Vec<String> {
         let lost = self.stale.lost_said(&self.health, &self.devices).into_iter();
         lost.chain(self.stale.perhaps_older(&self.health, &self.devices)).collect()
-    }
-
-    /// Whether it opens for reading, and no vdev lost more than it can do without.
-    pub fn is_readable(&self) -> bool {
-        self.is_open && self.health.health <= Health::Degraded
     }
 
     /// What a vdev is called: a device by its whole path.
@@ -180,7 +179,7 @@ pub fn described(pools: &Pools, found: &Rc<FoundPool>) -> String {
 
 fn listed(pools: &Pools, found: &Rc<FoundPool>) -> Listed {
     let (devices, _) = devices(pools, found);
-    let present: BTreeSet<u64> = found.members.keys().copied().collect();
+    let present = found.present();
     let version = found.number("version").unwrap_or(VERSION_FEATURES);
     let is_active = found.state == PoolState::Active;
     let holder = is_active.then(|| pools.holder(found)).flatten();
@@ -205,6 +204,8 @@ fn listed(pools: &Pools, found: &Rc<FoundPool>) -> Listed {
             Err(_) => (None, None, (*spa.vdevs()).clone()),
         };
         let health = health::of_pool(&root, &present, false);
+        let for_reading = health::of_pool(&root, &present.for_reading(), false);
+        let is_readable = for_reading.health <= Health::Degraded;
         let (version, features) = (spa.uberblock().version, Vec::new());
         return Listed {
             health,
@@ -216,6 +217,7 @@ fn listed(pools: &Pools, found: &Rc<FoundPool>) -> Listed {
             barred,
             holder,
             features,
+            is_readable,
         };
     }
     let tops_missing = (found.tops.len() as u64) < found.tops_expected;
@@ -224,8 +226,19 @@ fn listed(pools: &Pools, found: &Rc<FoundPool>) -> Listed {
         health.health = Health::Unavailable;
     }
     let features = unknown_features(found);
-    let (state, lacks_features, lacking) = (None, None, Lacking::default());
-    Listed { health, lacking, state, devices, version, lacks_features, barred, holder, features }
+    let (state, lacks_features, lacking, is_readable) = (None, None, Lacking::default(), false);
+    Listed {
+        health,
+        lacking,
+        state,
+        devices,
+        version,
+        lacks_features,
+        barred,
+        holder,
+        features,
+        is_readable,
+    }
 }
 
 /// The tree as labels have it.
@@ -340,7 +353,7 @@ fn node(
     let (width_here, state) = (width.saturating_sub(depth), node_.health.name());
     let _ = write!(out, "\t{:depth$}{name:<width_here$}  {state}", "");
     let cause = node_.cause.filter(|cause| *cause != Cause::Spared);
-    let cause = cause.map(|cause| cause.text().to_owned());
+    let cause = cause.map(|cause| cause.text().into_owned());
     let notes = cause.into_iter().chain(listed.lacking.note(node_));
     let _ = writeln!(out, "{}", notes.map(|note| format!("  {note}")).collect::<String>());
     for child in &node_.children {

@@ -96,17 +96,20 @@ impl Lacking {
         let since = since.map_or(String::new(), |time| {
             format!(", after {},", show::date(time, &clock::local()))
         });
-        let (behind, missing) = (listed(&lost.behind, devices), listed(&lost.missing, devices));
-        let missing = match lost.missing.len() {
-            0 => String::new(),
-            1 => format!(", and {missing} is missing"),
-            _ => format!(", and {missing} are missing"),
-        };
+        let (short, missing) = lost.missing.iter().partition(|leaf| leaf.is_short());
+        let said = [(&lost.behind, ["lacks it", "lack it"])].into_iter().chain([
+            (&missing, ["is missing", "are missing"]),
+            (&short, ["is cut short", "are cut short"]),
+        ]);
+        let said = said.filter(|(leaves, _)| !leaves.is_empty()).map(|(leaves, [one, many])| {
+            format!("{} {}", listed(leaves, devices), if leaves.len() == 1 { one } else { many })
+        });
+        let said: Vec<String> = said.collect();
         format!(
-            "{}: not all that was written in {}{since} can be read: {behind} {} it{missing}",
+            "{}: not all that was written in {}{since} can be read: {}",
             name(lost.top, devices),
             show::groups(&lost.groups),
-            if lost.behind.len() == 1 { "lacks" } else { "lack" },
+            said.join(", and "),
         )
     }
 

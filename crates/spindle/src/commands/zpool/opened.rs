@@ -9,7 +9,7 @@ use attach::pools::Pools;
 use attach::pools::running::client;
 use attach::pools::running::protocol::{Ask, Health as Held, Picture, Suspended};
 use serde_json::{Map, Value};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use zfs::ZfsError;
 use zfs::dsl::property::effective::Origin;
@@ -18,7 +18,7 @@ use zfs::inspect::names::Names;
 use zfs::inspect::property::{PoolProperty, PoolView};
 use zfs::inspect::state::State;
 use zfs::spa::expand::expandable;
-use zfs::spa::{FoundPool, OpenError, Spa, lacking_of};
+use zfs::spa::{FoundPool, Spa, lacking_of};
 
 /// A pool that is open.
 pub struct Opened {
@@ -73,7 +73,7 @@ impl Opened {
         let spa = pools.open_found(found)?;
         let running = client::health(pools, found);
         let (devices, sizes) = devices(pools, found);
-        let present: BTreeSet<u64> = found.members.keys().copied().collect();
+        let present = found.present();
         let more = spa.vdevs().children.iter().map(|top| expandable(top, &sizes)).sum();
         let pool = Rc::clone(&spa);
         let Held { suspended, vdevs, altroot } = running;
@@ -93,12 +93,8 @@ impl Opened {
             Ok((view, state, health))
         });
         let failed = |error: ZfsError| {
-            let lacking = found.lacking();
-            let text = match error.lacks_device() && !lacking.is_empty() {
-                true => OpenError::Missing { pool: found.name.clone(), what: lacking.join("; ") }
-                    .to_string(),
-                false => error.to_string(),
-            };
+            let lack = error.lacks_device().then(|| found.lack()).flatten();
+            let text = lack.map_or_else(|| error.to_string(), |lack| lack.to_string());
             Failure::failed(format!("cannot open '{}': {text}", found.name))
         };
         let (view, state, health) = done.map_err(failed)?;
@@ -136,8 +132,7 @@ impl Opened {
         for found in chosen {
             match Opened::open(pools, &found) {
                 Ok(one) => {
-                    let present = found.members.keys().copied().collect();
-                    let health = health::of_pool(&one.spa.vdevs(), &present, false);
+                    let health = health::of_pool(&one.spa.vdevs(), &found.present(), false);
                     say_lacking(&found.name, &lacking_of(&health));
                     opened.push(one);
                 }

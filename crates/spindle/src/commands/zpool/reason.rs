@@ -50,6 +50,10 @@ pub enum Reason {
     Faulted,
     /// A device is missing.
     Missing,
+    /// Too many devices end before what the pool has on them.
+    ShortTooMany,
+    /// A device ends before what the pool has on it.
+    Short,
     /// A device was taken offline.
     Offline,
     /// A device was pulled out.
@@ -69,12 +73,15 @@ fn leaf_is(root: &VdevHealth, health: Health) -> bool {
 
 fn of_devices(root: &VdevHealth) -> Option<Reason> {
     let lost = root.health == Health::Unavailable;
-    let missing = leaf_is(root, Health::Unavailable);
+    let short = root.any_leaf(&VdevHealth::is_short);
+    let missing = root.any_leaf(&|leaf| leaf.health == Health::Unavailable && !leaf.is_short());
     Some(match () {
         () if leaf_is(root, Health::Faulted) && lost => Reason::FaultedTooMany,
         () if missing && lost => Reason::MissingTooMany,
+        () if short && lost => Reason::ShortTooMany,
         () if leaf_is(root, Health::Faulted) => Reason::Faulted,
         () if missing => Reason::Missing,
+        () if short => Reason::Short,
         () if leaf_is(root, Health::Offline) => Reason::Offline,
         () if leaf_is(root, Health::Removed) => Reason::Removed,
         () => return None,
@@ -193,6 +200,10 @@ impl Importable<'_> {
 /// What to do where a device is missing. OpenZFS says: online it using `zpool online`; here a device that is there is in use.
 const ATTACH: &str = "Attach the missing device, or name where it lies with one more -d; it is in use\n\tfrom the next time on \
     that the pool is opened.\n";
+/// What to do where a device ends too soon.
+const COPY: &str = "Bring the whole device, or a whole copy of it.  What it has is read meanwhile, but it stands\n\tin for no other; whoever \
+    writes to the pool does without it.\n";
+
 impl Reason {
     /// The name of OpenZFS's page about it.
     pub fn page(self) -> Option<&'static str> {
@@ -245,6 +256,16 @@ impl Reason {
                 "One or more devices could not be opened.  There are insufficient\n\treplicas for the pool to \
                  continue functioning.\n",
                 ATTACH,
+            ),
+            Reason::Short => (
+                "One or more devices end before what the pool has on them.  Sufficient\n\treplicas exist for the pool to continue \
+                 functioning in a degraded state.\n",
+                COPY,
+            ),
+            Reason::ShortTooMany => (
+                "One or more devices end before what the pool has on them.  There are\n\tinsufficient replicas for the pool to \
+                 continue functioning: not all of it can be read.\n",
+                COPY,
             ),
             Reason::Offline => (
                 "One or more devices has been taken offline by the administrator.\n\tSufficient replicas exist for \
@@ -310,6 +331,9 @@ impl Reason {
             Reason::Missing | Reason::MissingTooMany | Reason::MissingTop => {
                 "One or more devices are missing from the system.\n"
             }
+            Reason::Short | Reason::ShortTooMany => {
+                "One or more devices end before what the pool has on them.\n"
+            }
             Reason::Offline | Reason::Removed => "One or more devices are offlined.\n",
             Reason::Metadata | Reason::DataErrors => "The pool metadata is corrupted.\n",
             Reason::VersionOlder => "The pool is formatted using a legacy on-disk version.\n",
@@ -368,6 +392,10 @@ impl Reason {
             (_, Reason::Features) => {
                 "The pool cannot be imported. Access the pool on a system that supports\n\tthe required feature(s), \
                  or recreate the pool from backup.\n"
+            }
+            (_, Reason::Short | Reason::ShortTooMany) => {
+                "The pool can be read with 'zpool import -o readonly=on', but not all of it.  Bring\n\tthe whole devices, or whole \
+                 copies of them, and try again.\n"
             }
             (_, Reason::Missing | Reason::MissingTooMany | Reason::MissingTop) => {
                 "The pool cannot be imported. Attach the missing\n\tdevices and try again.\n"

@@ -18,7 +18,7 @@ use attach::pools::{PoolPlace, Pools};
 use clap::Args;
 use serde_json::{Value, json};
 use sharing::Sharing;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::rc::Rc;
 use zfs::health::{self, VdevHealth as PoolHealth};
@@ -84,7 +84,7 @@ pub fn run(args: &ScrubArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
         (scrubbed, bar.finish())
     });
     let pool = Rc::clone(&spa);
-    let present: BTreeSet<u64> = found.members.keys().copied().collect();
+    let present = found.present();
     let (scrubbed, named, is_cut, health) = pools.wait(async move {
         let (named, is_cut) = named(&pool, &scrubbed).await;
         let health = pool.classified().await.map(|root| health::of_pool(&root, &present, false));

@@ -200,7 +200,7 @@ fn as_text(out: &mut String, one: &Opened, reason: Reason, damaged: &[Vec<u8>], 
     }
     match one.state.errors {
         0 if one.health.health == Health::Unavailable => {
-            out.push_str("\nerrors: Not known: too many devices are missing\n");
+            out.push_str("\nerrors: Not known: too many devices are missing or cut short\n");
         }
         0 if reason == Reason::Lost => {
             let pool = printable::word(&one.view.name);

@@ -20,6 +20,7 @@ use crate::dsl::catalog::Node;
 use crate::dsl::make::Fresh;
 use crate::dsl::moved_off;
 use crate::error::Problem;
+use crate::health::Present;
 use crate::zil::IntentLog;
 use crate::zvol::Volume;
 use async_recursion::async_recursion as boxed;
@@ -290,7 +291,11 @@ async fn check_written(spa: &Spa, root: &Vdev) -> Result<(), LiveError> {
 /// until a write fails.
 fn refuse_lacking(spa: &Spa, root: &Vdev) -> Result<(), LiveError> {
     let (all, away) = (spa.tree().leaf_guids(), spa.tree().leaves_away());
-    let present = all.into_iter().map(|(_, guid)| guid).filter(|guid| !away.contains(guid));
-    let said = lacking(root.children.iter(), &present.collect());
+    let there = all.into_iter().map(|(_, guid)| guid).filter(|guid| !away.contains(guid));
+    // Who ends too soon is there for readers alone.
+    let short = spa.short().clone();
+    let there = there.chain(short.keys().copied()).collect();
+    let present = Present { there, short };
+    let said = lacking(root.children.iter(), &present);
     if said.is_empty() { Ok(()) } else { Err(LiveError::Lacking(said.join("; "))) }
 }

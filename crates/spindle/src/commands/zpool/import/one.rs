@@ -25,7 +25,6 @@ use crate::printable;
 use attach::Error;
 use attach::pools::host::check_not_in_use;
 use attach::pools::{LivePool, Opening, PoolPlace, Pools, Rewind, open_rewound};
-use std::collections::BTreeSet;
 use std::rc::Rc;
 use zfs::dsl::dependents::Datasets;
 use zfs::health::{self, Health, VdevHealth};
@@ -198,8 +197,7 @@ impl<'a> Import<'a> {
         found: &Rc<FoundPool>,
         spa: &Spa,
     ) -> Result<VdevHealth, Failure> {
-        let present: BTreeSet<u64> = found.members.keys().copied().collect();
-        let health = health::of_pool(&spa.vdevs(), &present, false);
+        let health = health::of_pool(&spa.vdevs(), &found.present(), false);
         let (names, _) = devices(pools, found);
         say_lacking(&found.name, &Lacking::of(spa, found).lost_said(&health, &names));
         if !self.args.without_log {

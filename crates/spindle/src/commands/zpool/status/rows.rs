@@ -76,7 +76,7 @@ pub(super) fn vdev(
     });
     let _ =
         write!(out, "\t{:depth$}{name:<width$}  {state:<8} {read:>5} {write:>5} {checksum:>5}", "");
-    let is_gone = node.vdev.is_leaf() && node.health == Health::Unavailable;
+    let is_gone = node.vdev.is_leaf() && node.health == Health::Unavailable && !node.is_short();
     match (&node.vdev.path, node.cause) {
         (Some(path), _) if is_gone => {
             let _ = write!(out, "  was {}", printable::bytes(path.as_bytes()));
