@@ -291,8 +291,9 @@ fn hold((cell, other): (&Cell, &Cell), name: &str, b: &Metric, confidence: f64) 
     let error = error(cell, a).hypot(error(other, b));
     let test = stats::welch(&b.samples, &a.samples, confidence);
     let test = test.map(|test| test.with_known_error(error, confidence));
-    let interval = test
-        .map(|test| Interval { low: share(test.interval.low), high: share(test.interval.high) });
+    // No figure is below nothing.
+    let of = |Interval { low, high }| Interval { low: share(low).max(-100.0), high: share(high) };
+    let interval = test.map(|test| of(test.interval));
     Comparison {
         id: cell.id.clone(),
         metric: name.to_owned(),
@@ -482,14 +483,18 @@ fn correct(comparisons: &mut [Comparison], confidence: f64) {
         }
     }
     for one in comparisons.iter_mut().filter(|one| !one.failed) {
-        one.unlike |= one.difference == Difference::None && !one.parameters.is_empty();
+        let told = match one.difference {
+            Difference::None => "none shows",
+            Difference::Unsure => "none is sure",
+            Difference::Unknown => "one repeat tells none",
+            _ => "",
+        };
+        one.unlike |= !told.is_empty() && !one.parameters.is_empty();
         if one.unlike {
             one.difference = Difference::Undecided;
             one.reason.get_or_insert_with(|| {
-                format!(
-                    "none shows between runs that were not alike: {}",
-                    one.parameters.join(", ")
-                )
+                let differ = one.parameters.join(", ");
+                format!("{told} between runs that were not alike: {differ}")
             });
         }
     }

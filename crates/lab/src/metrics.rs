@@ -143,6 +143,7 @@ pub fn unit(metric: &str) -> &str {
         name if name.ends_with("per_s") => "a second",
         "processor_share" => "of the processor",
         name if name.contains("cpu_us") => "µs of processor time an I/O",
+        name if name.ends_with("cpu_percent") => "% of a core",
         name if is_span(name) => "",
         name => name,
     }

@@ -305,6 +305,26 @@ fn that_nothing_differs_is_no_verdict_of_cells_that_did_not_run_alike() {
     assert!(!comparison.to_string().contains("metrics differ"), "{comparison}");
 }
 
+/// More repeats never give a verdict on two kinds of work.
+#[test]
+fn that_repeats_are_too_few_is_not_said_of_cells_that_did_not_run_alike() {
+    let (mut a, mut b) = (results(1.0, 1), results(1.0, 2));
+    for (results, samples) in [(&mut a, [100.0, 300.0]), (&mut b, [500.0, 900.0])] {
+        let metric = results.cells[0].metrics.get_mut("iops").expect("it is measured");
+        metric.mean = samples.iter().sum::<f64>() / 2.0;
+        metric.samples = samples.to_vec();
+    }
+    let comparison = compare(&a, &b).expect("they share cells");
+    assert!(comparison.verdict.contains("too few to be sure"), "{}", comparison.verdict);
+    let one = comparison.comparisons.iter().find(|one| one.metric == "iops").expect("it is held");
+    // The interval is that of a figure that can't be below nothing.
+    assert_eq!(one.change_percent_low, Some(-100.0));
+    b.cells[0].parameters.insert("queue_depth".to_owned(), "7".to_owned());
+    let comparison = compare(&a, &b).expect("they share cells");
+    let why = "there is no verdict in 1: none is sure between runs that were not alike: random.queue_depth";
+    assert!(comparison.verdict.contains(why), "{}", comparison.verdict);
+}
+
 /// Real results of runs that began at this second and took a minute.
 fn real(scale: f64, seed: u64, began: u64) -> Results {
     let mut made = results(scale, seed);
