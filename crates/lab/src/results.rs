@@ -8,6 +8,7 @@
 //! the machine and no order of completion goes into it. (When a real run was made stands there: it is a
 //! part of what was measured.)
 
+use crate::words;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -110,9 +111,15 @@ impl PartialOf {
 }
 
 impl Partial {
-    /// The verdict on what is done, and that it is a part.
-    pub fn verdict(&self, verdict: &str) -> String {
-        format!("This is a part of the run, {self}: what follows may turn with the rest. {verdict}")
+    /// The verdict on what is done, and that it is a part: of these levels nothing was run.
+    pub fn verdict(&self, verdict: &str, not_run: &[String]) -> String {
+        let not_run = match not_run {
+            [] => String::new(),
+            levels => format!(" Nothing was run yet of {}.", words::listed(levels)),
+        };
+        format!(
+            "This is a part of the run, {self}: what follows may turn with the rest.{not_run} {verdict}"
+        )
     }
 }
 
@@ -236,6 +243,13 @@ pub struct LayoutFigures {
     /// That of the time beside the load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rebuild_loaded_error_s: Option<f64>,
+    /// Half the interval of the time on an idle set, over the repeats, as it stands with the rebuild's own figures; none of one
+    /// repeat, or of repeats that are all alike.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rebuild_idle_interval_s: Option<f64>,
+    /// That of the time beside the load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rebuild_loaded_interval_s: Option<f64>,
     /// The chance that one more of the disks whose loss matters is lost meanwhile, 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub second_loss: Option<f64>,
