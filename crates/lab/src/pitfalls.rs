@@ -19,6 +19,7 @@
 
 pub mod evidence;
 mod finding;
+mod stripes;
 pub mod surroundings;
 
 #[cfg(test)]
@@ -26,13 +27,13 @@ mod tests;
 
 pub use evidence::{Demand, DiskSample, Evidence, FlushSample, HostUse, Moved};
 pub use finding::{add_phases, find};
+pub use stripes::StreamPace;
 pub use surroundings::{
     FlushFacts, Grid, Link, LinkSpan, Partition, SsdsBegin, Stripe, Surroundings, WriteBack,
 };
 
 use crate::duration;
 use crate::metrics::{percent, quantity};
-use crate::study::{BLOCK_SIZE_MAX, STREAM_DEPTH_DEFAULT};
 use std::fmt;
 use std::time::Duration;
 use stdx::ByteCount;
@@ -46,13 +47,6 @@ pub const IOS_FOR_P99: u64 = 200;
 /// Time below which a real run is short: threads that start, files that are opened and the system's own work are a part of it that
 /// differs from run to run.
 const SHORT: Duration = Duration::from_secs(1);
-/// How often a stream's writes that are under way must go round all sets for none to wait: where the first and the last
-/// of them have a part of a stripe each, there is a whole one on each set between.
-const ROUNDS_UNDER_WAY: u64 = 2;
-/// How many of the batches that a write-back takes at once should be dirty when it begins.
-const WRITE_BACKS_ENOUGH: u64 = 2;
-/// I/Os of a stream that Linux' write-back has under way at the least, of the default size.
-const DEPTH_OF_WRITE_BACK: u64 = STREAM_DEPTH_DEFAULT as u64;
 /// Of a set that is so many times what the disks' caches hold they have a tenth.
 const CACHES_ENOUGH: u64 = 10;
 /// Where a partition begins unless something asks for more: what every partitioning program has done
@@ -123,6 +117,8 @@ pub enum Pitfall {
         phase: Option<String>,
         /// Where a page cache was written back, how; `None` where the writes came as they were.
         write_back: Option<WriteBack>,
+        /// How the writes of a stream came; `None` where that is not known.
+        pace: Option<StreamPace>,
     },
     /// A partition that does not begin where a unit of the storage begins.
     Misaligned {
@@ -344,7 +340,16 @@ impl Pitfall {
                     None => units,
                 }
             }
-            Pitfall::PartialStripes { read, written, reads, writes, stripe, phase, write_back } => {
+            Pitfall::PartialStripes {
+                read,
+                written,
+                reads,
+                writes,
+                stripe,
+                phase,
+                write_back,
+                ..
+            } => {
                 let phase = phase.as_ref().map_or(String::new(), |name| format!(" in {name}"));
                 let often = match write_back {
                     // What reached the disks as a write is the file system's matter.
@@ -465,11 +470,11 @@ impl Pitfall {
                      workload I/Os of {record}"
                 );
             }
-            Pitfall::PartialStripes { written, writes, stripe, phase, write_back, .. } => {
+            Pitfall::PartialStripes { written, writes, stripe, phase, write_back, pace, .. } => {
                 let io = *written / (*writes).max(1);
                 return match write_back {
-                    Some(write_back) => mend_written_back(*write_back, *stripe),
-                    None => mend_stripes(io, *stripe, phase.is_some()),
+                    Some(write_back) => stripes::mend_written_back(*write_back, *stripe),
+                    None => stripes::mend_stripes(io, *stripe, phase.is_some(), *pace),
                 };
             }
             Pitfall::Misaligned { unit, .. } => return mend_partition(*unit),
@@ -519,53 +524,6 @@ impl Pitfall {
         }
         .to_owned()
     }
-}
-
-/// How what a page cache writes back comes to whole stripes.
-fn mend_written_back(write_back: WriteBack, stripe: Stripe) -> String {
-    let WriteBack { cache, begins_at, takes } = write_back;
-    let mut ways = Vec::from_iter(whole_stripes_dealt_out(stripe));
-    ways.push(if write_back.is_short() {
-        let enough = cache.bytes() as f64 * takes.bytes() as f64 / begins_at.bytes().max(1) as f64;
-        let mib = (enough / ByteCount::mib(1).bytes() as f64).round() as u64;
-        let enough = ByteCount::mib(mib * WRITE_BACKS_ENOUGH);
-        format!(
-            "give the page cache more memory (page_cache = {enough} and more): write-back begins at {begins_at}, less than \
-             the {takes} that it takes at once, so that nothing follows the part of a stripe with which it ends"
-        )
-    } else {
-        "choose a smaller chunk, or a file system that writes longer runs".to_owned()
-    });
-    format!("{}: the order of layouts may turn", ways.join(", or "))
-}
-
-/// What mends a set of sets that deals out parts of stripes.
-fn whole_stripes_dealt_out(stripe: Stripe) -> Option<String> {
-    let Stripe { of_set, of_volume, .. } = stripe;
-    (of_volume != of_set).then(|| {
-        format!("let the set of sets deal out whole stripes (chunk = a multiple of {of_set})")
-    })
-}
-
-/// How a stream whose writes are so large comes to whole stripes. A tool has no depth, and blocks of its own.
-fn mend_stripes(io: ByteCount, stripe: Stripe, is_of_tool: bool) -> String {
-    let Stripe { of_volume, round, .. } = stripe;
-    let under_way = round * ROUNDS_UNDER_WAY;
-    let depth = under_way.bytes().div_ceil(io.bytes().max(1)).max(DEPTH_OF_WRITE_BACK);
-    let mut ways = Vec::from_iter(whole_stripes_dealt_out(stripe));
-    if is_of_tool {
-        ways.push(format!(
-            "write through the page cache, or blocks of whole stripes (a multiple of {of_volume})"
-        ));
-        return format!("{}: the order of layouts may turn", ways.join(", or "));
-    }
-    ways.push(format!(
-        "have more under way, as a file system's write-back has (queue_depth = {depth} and more)"
-    ));
-    if of_volume <= BLOCK_SIZE_MAX {
-        ways.push(format!("write whole stripes (block_size = a multiple of {of_volume})"));
-    }
-    format!("{}: the order of layouts may turn", ways.join(", or "))
 }
 
 /// Where a partition should begin that must begin on this unit.

@@ -8,6 +8,7 @@
 //! the machine and no order of completion goes into it. (When a real run was made stands there: it is a
 //! part of what was measured.)
 
+use crate::words;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -112,16 +113,20 @@ impl PartialOf {
 }
 
 impl Partial {
-    /// The verdict on what is done, and that it is a part.
-    pub fn verdict(&self, verdict: &str) -> String {
+    /// The verdict on what is done, and that it is a part: of these levels nothing was run.
+    pub fn verdict(&self, verdict: &str, not_run: &[String]) -> String {
         let figures = match self.of {
             PartialOf::Runs => "",
             PartialOf::Cases => ", and figures of several cases are of those that are done",
             PartialOf::Jobs => ", and figures of several jobs are of those that are done",
             PartialOf::Phases => ", and figures of several phases are of those that are done",
         };
+        let not_run = match not_run {
+            [] => String::new(),
+            levels => format!(" Nothing was run yet of {}.", words::listed(levels)),
+        };
         format!(
-            "This is a part of the run, {self}: what follows may turn with the rest{figures}. {verdict}"
+            "This is a part of the run, {self}: what follows may turn with the rest{figures}.{not_run} {verdict}"
         )
     }
 }
@@ -247,6 +252,13 @@ pub struct LayoutFigures {
     /// That of the time beside the load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rebuild_loaded_error_s: Option<f64>,
+    /// Half the interval of the time on an idle set, over the repeats, as it stands with the rebuild's own figures; none of one
+    /// repeat, or of repeats that are all alike.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rebuild_idle_interval_s: Option<f64>,
+    /// That of the time beside the load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rebuild_loaded_interval_s: Option<f64>,
     /// The chance that one more of the disks whose loss matters is lost meanwhile, 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub second_loss: Option<f64>,

@@ -274,20 +274,22 @@ pub fn run_from(
         return Err(error.clone());
     }
     // Of a run that was stopped only those cells are told of which there is something to tell.
+    let is_told = |state: &CellState| {
+        stopped.is_none() || !state.repeats.is_empty() || state.failed.is_some()
+    };
+    let not_run = levels_not_run(cells.iter().zip(states.iter().map(is_told)));
     let (specs, merged): (Vec<CellSpec>, Vec<Cell>) = cells
         .into_iter()
         .zip(states)
-        .filter(|(_, state)| {
-            stopped.is_none() || !state.repeats.is_empty() || state.failed.is_some()
-        })
+        .filter(|(_, state)| is_told(state))
         .map(|(spec, state)| {
             let cell = merge(study, &spec, state);
             (spec, cell)
         })
         .unzip();
     let partial = stopped.as_ref().map(|_| Partial { done, total, of: PartialOf::Runs });
-    let results =
-        conclude(study, target, options, &specs, merged, Around { machine, began, partial });
+    let around = Around { machine, began, partial, not_run };
+    let results = conclude(study, target, options, &specs, merged, around);
     Ok(Ended { results, stopped })
 }
 
@@ -296,6 +298,23 @@ struct Around {
     machine: BTreeMap<String, String>,
     began: Option<u64>,
     partial: Option<Partial>,
+    /// Levels of which nothing was run.
+    not_run: Vec<String>,
+}
+
+/// The levels of factors, `layout=raid6`, of which no cell was run, of the cells with whether they were.
+fn levels_not_run<'a>(cells: impl Iterator<Item = (&'a CellSpec, bool)>) -> Vec<String> {
+    let mut levels: Vec<(String, bool)> = Vec::new();
+    for (cell, was_run) in cells {
+        for (factor, level) in &cell.factors {
+            let level = format!("{factor}={level}");
+            match levels.iter_mut().find(|(known, _)| *known == level) {
+                Some((_, any)) => *any |= was_run,
+                None => levels.push((level, was_run)),
+            }
+        }
+    }
+    levels.into_iter().filter(|(_, any)| !any).map(|(level, _)| level).collect()
 }
 
 /// Puts together what stands in `results.json`.
@@ -307,14 +326,14 @@ fn conclude(
     cells: Vec<Cell>,
     around: Around,
 ) -> Results {
-    let Around { machine, began, partial } = around;
+    let Around { machine, began, partial, not_run } = around;
     let measured: Vec<Measured<'_>> =
         specs.iter().zip(&cells).map(|(spec, cell)| Measured { spec, cell }).collect();
     let claims = claims::evaluate(&study.claims, &measured, study.confidence);
     let layouts = layouts::of_cells(target, &measured);
     let (verdict, rankings) = verdict::verdict(study, &measured, &layouts);
     let verdict = match partial {
-        Some(partial) => partial.verdict(&verdict),
+        Some(partial) => partial.verdict(&verdict, &not_run),
         None => verdict,
     };
     let mut notes = study.notes.clone();

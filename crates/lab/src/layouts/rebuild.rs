@@ -140,6 +140,7 @@ fn measured(
         figures.rebuild_measured = true;
         figures.rebuild_idle_s = Some(took.seconds);
         figures.rebuild_idle_error_s = took.error;
+        figures.rebuild_idle_interval_s = took.interval;
     }
     let other = of_other.filter(|_| figures.rebuild_loaded_s.is_none());
     let other = other.map(|(took, load, priority)| (took, load, Some(priority.text().to_owned())));
@@ -158,6 +159,7 @@ fn measured(
         figures.rebuild_measured = true;
         figures.rebuild_loaded_s = Some(took.seconds);
         figures.rebuild_loaded_error_s = took.error;
+        figures.rebuild_loaded_interval_s = took.interval;
         figures.load_mb_s = took.load_mb_s;
         (figures.rebuild_loaded_low_s, figures.rebuild_loaded_high_s) = (None, None);
         figures.loaded_by = Some(load.to_owned());
@@ -170,6 +172,8 @@ struct Took {
     seconds: f64,
     /// The standard error of the mean over repeats, where stretches stand for the whole. Repeats take other stretches.
     error: Option<f64>,
+    /// Half the interval over repeats: to its farther end.
+    interval: Option<f64>,
     /// What its load moved meanwhile (10⁶ B/s).
     load_mb_s: Option<f64>,
 }
@@ -177,11 +181,14 @@ struct Took {
 impl Took {
     fn of(cell: &Cell) -> Option<Took> {
         let mean = |metric: &str| cell.metrics.get(metric).map(|metric| metric.mean);
-        let seconds = mean("duration_s")?;
+        let duration = cell.metrics.get("duration_s")?;
+        let seconds = duration.mean;
+        let interval = (duration.ci_high - seconds).max(seconds - duration.ci_low);
         let error = seconds * metrics::sampling_error(cell, "duration_s");
         Some(Took {
             seconds,
             error: (error > 0.0).then_some(error),
+            interval: (interval > 0.0).then_some(interval),
             load_mb_s: mean("load_throughput_mb_s"),
         })
     }

@@ -88,11 +88,14 @@ pub async fn block(
     let asked = Asked {
         random: matches!(workload.kind, Kind::Random(_) | Kind::Slob(_)),
         working_set: workload.working_set.of(volume.device.geometry().capacity),
+        streams: match &workload.kind {
+            Kind::Stream(stream) => Some((stream.streams, stream.queue_depth)),
+            _ => None,
+        },
     };
     let mut run = figures(&volume, begin, &mark, &tally, asked)?;
     run.pitfalls.extend(unsteady);
-    let rate = run.metrics.get("iops").copied().unwrap_or_default();
-    run.warnings.extend(below_its_rate(workload, rate));
+    run.warnings.extend(below_its_rate(workload, tally.ios(), mark.time - begin.time));
     kept.iter_mut().rev().take(window).for_each(|round| round.counted = true);
     run.rounds = kept;
     Ok(run)
@@ -132,13 +135,15 @@ async fn run_probe(
     load.stop().await?;
     // What a probe passes over is what it touches.
     let working_set = reach.min(ByteCount(tally.bytes()));
-    figures(&volume, &begin, &end, &tally, Asked { random: false, working_set })
+    figures(&volume, &begin, &end, &tally, Asked { random: false, working_set, streams: None })
 }
 
 /// How a load asks, beside what it is counted by.
 struct Asked {
     random: bool,
     working_set: ByteCount,
+    /// How many streams there are, and how many I/Os of each are under way; none where the study can't say.
+    streams: Option<(u32, u32)>,
 }
 
 /// What a stretch of time comes to.
@@ -191,6 +196,8 @@ fn figures(
         reads: Moved { ios: tally.reads.ios, bytes: tally.reads.bytes },
         writes: Moved { ios: tally.writes.ios, bytes: tally.writes.bytes },
         random: asked.random,
+        streams: asked.streams.map_or(0, |(streams, _)| u64::from(streams)),
+        depth: asked.streams.map(|(_, depth)| u64::from(depth)),
         read_set: Some(asked.working_set),
         ..Demand::default()
     };

@@ -73,7 +73,7 @@ pub fn tool_run(
     let mut run = CellRun::from(outcome);
     surroundings.buffered = buffered(traffic).or(surroundings.buffered);
     let read_set = read.bytes().filter(|bytes| !bytes.is_zero());
-    let demand = Demand { read_set, ..asked(traffic) };
+    let demand = Demand { read_set, read_cold: read.was_cold(), ..asked(traffic) };
     let evidence = ends.end.evidence_since(ends.begin, demand);
     let seconds = evidence.span.as_secs_f64();
     if seconds > 0.0 {

@@ -34,15 +34,26 @@ const TURN_LOOK: Duration = Duration::from_millis(100);
 /// Below this share of the rate that a load was told it was not reached.
 const RATE_REACHED: f64 = 0.95;
 
-/// What a reader must know of a load that was told a rate and did not reach it.
-pub fn below_its_rate(workload: &Workload, ios_a_second: f64) -> Option<String> {
-    let asked = workload.ios_asked().filter(|asked| ios_a_second < RATE_REACHED * asked)?;
-    let (got, asked) = (metrics::figures(ios_a_second), metrics::figures(asked));
+/// Nor was it where a count is by so many times its own noise below (the square root of what is expected): of a few I/Os one more
+/// or less falls into a short time by chance.
+const RATE_NOISE: f64 = 2.0;
+
+/// What a reader must know of a load that was told a rate and did not reach it, with so many I/Os in this time.
+pub fn below_its_rate(workload: &Workload, ios: u64, span: Duration) -> Option<String> {
+    let asked = workload.ios_asked().filter(|asked| is_below(ios, asked * span.as_secs_f64()))?;
+    let got = metrics::figures(ios as f64 / span.as_secs_f64());
+    let asked = metrics::figures(asked);
     Some(format!(
         "the load '{}' did not reach its rate: {got} of {asked} I/Os a second; more under way (queue_depth) may, unless the \
          storage is at its limit",
         workload.name
     ))
+}
+
+/// Whether so many are fewer than expected, by more than chance leaves.
+fn is_below(ios: u64, expected: f64) -> bool {
+    let ios = ios as f64;
+    ios < RATE_REACHED * expected && expected - ios > RATE_NOISE * expected.sqrt()
 }
 
 /// What a load did: its view of the volume. Reads and writes apart.
@@ -389,4 +400,18 @@ fn probe_start(probe: &Probe, set: ByteCount) -> Offset {
         Position::End => set - extent,
     };
     Offset::ZERO + start.round_down(block).min((set - block).round_down(block))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Found by a newcomer: a load of 5 I/Os a second that made 6 in 1.34 s was said to be below its rate.
+    #[test]
+    fn a_load_is_below_its_rate_where_that_is_no_chance() {
+        assert!(!is_below(6, 6.7) && !is_below(2, 6.7) && !is_below(0, 1.0));
+        assert!(is_below(1, 6.7) && is_below(0, 6.7));
+        assert!(is_below(90, 120.0) && !is_below(100, 120.0));
+        assert!(is_below(9_400, 10_000.0) && !is_below(9_600, 10_000.0));
+    }
 }

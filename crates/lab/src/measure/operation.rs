@@ -143,7 +143,9 @@ pub async fn operation(
         demand.reads = Moved { ios: tally.reads.ios, bytes: tally.reads.bytes };
         demand.writes = Moved { ios: tally.writes.ios, bytes: tally.writes.bytes };
         let rate = tally.ios() as f64 / seconds;
-        run.warnings.extend(workload.load.as_deref().and_then(|load| below_its_rate(load, rate)));
+        let span = end.time - begin.time;
+        let below = |load| below_its_rate(load, tally.ios(), span);
+        run.warnings.extend(workload.load.as_deref().and_then(below));
         run.metrics.insert("load_iops".into(), rate);
         run.metrics.insert("load_throughput_mb_s".into(), tally.bytes() as f64 / 1e6 / seconds);
         let latency = tally.latency();

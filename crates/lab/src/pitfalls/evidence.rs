@@ -150,9 +150,15 @@ pub struct Demand {
     pub flush_time: Option<Duration>,
     /// Whether I/Os go to random places.
     pub random: bool,
+    /// How many streams there are, where it is some.
+    pub streams: u64,
+    /// How many I/Os of each stream are under way; `None` where nobody says.
+    pub depth: Option<u64>,
     /// How much of the volume is read, each place counted once: a working set; of all files together what lies between the first
     /// place that is read and the last.
     pub read_set: Option<ByteCount>,
+    /// Whether the host's memory was told to forget all of that before it was read.
+    pub read_cold: bool,
     /// Whether the disks did anything else in that time (a rebuild), so that their counters can't be
     /// held against these.
     pub disks_do_more: bool,

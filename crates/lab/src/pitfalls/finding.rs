@@ -1,7 +1,8 @@
 //! Finds pitfalls: facts against evidence, by thresholds that each have their reason here.
 
 use super::{
-    DiskSample, Evidence, FlushDoubt, Grid, LinkSpan, Pitfall, ProcessorPart, Surroundings,
+    DiskSample, Evidence, FlushDoubt, Grid, Link, LinkSpan, Pitfall, ProcessorPart, StreamPace,
+    Surroundings,
 };
 use std::time::Duration;
 use stdx::ByteCount;
@@ -36,6 +37,8 @@ const ENDS: u64 = 2;
 const LINK_FULL: f64 = 0.95;
 /// A disk whose mechanism is at work for such a share of the time could do no more.
 const NEVER_RESTS: f64 = 0.97;
+/// A disk carries the load where it moves such a share of what the busiest one does.
+const CARRIES: f64 = 0.5;
 
 /// From this share of all cores it is the processor that was measured.
 const PROCESSOR_FULL: f64 = 0.95;
@@ -195,6 +198,11 @@ fn partial_stripes(surroundings: &Surroundings, evidence: &Evidence) -> Option<P
                 || write_back.is_short() && disks.reads.saturating_sub(of_ends) as f64 > batches
         }
     };
+    let pace = demand.depth.map(|under_way| StreamPace {
+        under_way,
+        apart: evidence.span.mul_f64(demand.streams.max(1) as f64 / writes.ios.max(1) as f64),
+        link_is_full: full_link(surroundings, evidence).is_some(),
+    });
     shows.then_some(Pitfall::PartialStripes {
         read: ByteCount(disks.read_bytes),
         written: ByteCount(writes.bytes),
@@ -203,6 +211,7 @@ fn partial_stripes(surroundings: &Surroundings, evidence: &Evidence) -> Option<P
         stripe,
         phase: None,
         write_back,
+        pace,
     })
 }
 
@@ -258,25 +267,44 @@ fn mean_flush(evidence: &Evidence) -> Option<Duration> {
     disks.filter(|seen| seen.ios >= FLUSHES_MIN).map(|seen| mean(seen.time, seen.ios)).max()
 }
 
-fn saturated_link(surroundings: &Surroundings, evidence: &Evidence) -> Option<Pitfall> {
+/// The bytes of some I/Os that pass a link one way, the fuller one.
+fn passed(link: &Link, reads: u64, writes: u64) -> u64 {
+    if link.full_duplex { reads.max(writes) } else { reads + writes }
+}
+
+fn passed_to(link: &Link, disk: &DiskSample) -> u64 {
+    passed(link, disk.read_bytes, disk.written_bytes)
+}
+
+/// What the link carried, its fullest one where each disk has its own (10⁶ B/s), where that is about all that it can.
+fn full_link(surroundings: &Surroundings, evidence: &Evidence) -> Option<(Link, f64)> {
     let link = surroundings.link?;
     let seconds = evidence.span.as_secs_f64();
-    let fuller = |reads: u64, writes: u64| match link.full_duplex {
-        true => reads.max(writes),
-        false => reads + writes,
-    };
-    let of_disk = |disk: &DiskSample| fuller(disk.read_bytes, disk.written_bytes);
+    let demand = &evidence.demand;
     let bytes = match link.span {
-        LinkSpan::Volume => fuller(evidence.demand.reads.bytes, evidence.demand.writes.bytes),
-        LinkSpan::AllDisks => of_disk(&evidence.all_disks()?),
-        LinkSpan::EachDisk => evidence.disks.iter().map(of_disk).max()?,
+        LinkSpan::Volume => passed(&link, demand.reads.bytes, demand.writes.bytes),
+        LinkSpan::AllDisks => passed_to(&link, &evidence.all_disks()?),
+        LinkSpan::EachDisk => evidence.disks.iter().map(|disk| passed_to(&link, disk)).max()?,
     };
     let rate_mb_s = bytes as f64 / 1e6 / seconds;
-    let full = seconds > 0.0 && rate_mb_s >= LINK_FULL * link.limit_mb_s;
-    // Disks whose mechanism never rests are the limit themselves, unless their caches take what the mechanisms can't.
+    (seconds > 0.0 && rate_mb_s >= LINK_FULL * link.limit_mb_s).then_some((link, rate_mb_s))
+}
+
+fn saturated_link(surroundings: &Surroundings, evidence: &Evidence) -> Option<Pitfall> {
+    let (link, rate_mb_s) = full_link(surroundings, evidence)?;
+    let seconds = evidence.span.as_secs_f64();
+    // Disks whose mechanism never rests are the limit themselves, unless their caches take what the mechanisms can't. Only those
+    // count that carry the load: of a mirror that reads from one side the other rests, and hides nothing.
+    let bytes = |disk: &DiskSample| passed_to(&link, disk) as f64;
+    let busiest = evidence.disks.iter().map(bytes).fold(0.0, f64::max);
+    let least = match link.span {
+        LinkSpan::EachDisk => LINK_FULL * link.limit_mb_s * 1e6 * seconds,
+        LinkSpan::Volume | LinkSpan::AllDisks => CARRIES * busiest,
+    };
+    let mut carriers = evidence.disks.iter().filter(|disk| bytes(disk) >= least);
     let never_rests = |disk: &DiskSample| disk.at_work.as_secs_f64() >= NEVER_RESTS * seconds;
-    let is_hidden = evidence.caches_fill() || !evidence.disks.iter().all(never_rests);
-    (full && is_hidden).then_some(Pitfall::SaturatedLink { rate_mb_s, limit_mb_s: link.limit_mb_s })
+    let is_hidden = evidence.caches_fill() || !carriers.all(never_rests);
+    is_hidden.then_some(Pitfall::SaturatedLink { rate_mb_s, limit_mb_s: link.limit_mb_s })
 }
 
 /// The narrowest part first: it is the one to mend.
@@ -315,8 +343,9 @@ fn compressible(surroundings: &Surroundings, evidence: &Evidence) -> Option<Pitf
 }
 
 fn smaller_than_memory(surroundings: &Surroundings, evidence: &Evidence) -> Option<Pitfall> {
-    let (memory, set) = (surroundings.memory?, evidence.demand.read_set?);
-    let read = surroundings.buffered == Some(true) && evidence.demand.reads.ios > 0;
+    let demand = &evidence.demand;
+    let (memory, set) = (surroundings.memory?, demand.read_set?);
+    let read = surroundings.buffered == Some(true) && demand.reads.ios > 0 && !demand.read_cold;
     (read && set < memory).then_some(Pitfall::SmallerThanMemory { set, memory })
 }
 

@@ -52,7 +52,7 @@ fn clean() -> (Surroundings, Evidence) {
             flush_time: Some(Duration::from_millis(900)),
             random: true,
             read_set: Some(ByteCount::gib(32)),
-            disks_do_more: false,
+            ..Demand::default()
         },
         disks: vec![DiskSample {
             reads: 3_000,
@@ -270,31 +270,6 @@ fn a_phase_that_is_written_back_in_batches_of_which_none_follows_has_partial_str
     assert_eq!(whole.len(), before);
 }
 
-/// As many more under way as fill stripes; and where a set of sets deals out parts of them, that comes first.
-#[test]
-fn the_mend_of_partial_stripes_is_one_that_can_be_followed() {
-    let mend = |io: u64, stripe: Stripe| {
-        let (read, written) = (ByteCount::mib(1), ByteCount::kib(io));
-        let (phase, write_back) = (None, None);
-        Pitfall::PartialStripes { read, written, reads: 1, writes: 1, stripe, phase, write_back }
-            .mend()
-    };
-    let short = mend(128, stripe(3584, 3584, 3584));
-    assert!(short.contains("queue_depth = 56 and more") && !short.contains("chunk"), "{short}");
-    assert!(mend(4096, stripe(448, 448, 448)).contains("queue_depth = 4 and more"));
-    let nested = mend(128, stripe(128, 256, 256));
-    assert!(
-        nested.starts_with(
-            "let the set of sets deal out whole stripes (chunk = a multiple of 128 KiB)"
-        ),
-        "{nested}"
-    );
-    assert!(nested.contains("block_size = a multiple of 256 KiB"), "{nested}");
-    // No block is so large.
-    let long = mend(128, stripe(65_000, 130_000, 130_000));
-    assert!(!long.contains("block_size"), "{long}");
-}
-
 #[test]
 fn a_partition_off_its_grid_is_misaligned() {
     let sector_63 = ByteCount(63 * 512);
@@ -407,6 +382,27 @@ fn a_full_link_is_found_on_whichever_side_it_lies() {
         read(evidence, bytes);
         evidence.disks[0].at_work = evidence.span;
     });
+    // So are the disks of one side of a mirror, while those of the other have nothing to do; but not where one of several rests.
+    let mirrors = |of_rests: u64| {
+        move |surroundings: &mut Surroundings, evidence: &mut Evidence| {
+            read(evidence, bytes);
+            evidence.disks[0].at_work = evidence.span;
+            let (mut idle, mut rests) = (evidence.disks[0], evidence.disks[0]);
+            (idle.reads, idle.read_bytes, idle.at_work) = (0, 0, Duration::ZERO);
+            rests.at_work = evidence.span / 2;
+            rests.read_bytes = bytes * of_rests / 100;
+            evidence.disks.extend([idle, rests]);
+            evidence.demand.reads.bytes = bytes + rests.read_bytes;
+            let link = surroundings.link.expect("it has one");
+            let limit_mb_s = if of_rests == 60 { 464.0 } else { link.limit_mb_s };
+            let span = if of_rests == 60 { LinkSpan::AllDisks } else { link.span };
+            surroundings.link = Some(Link { limit_mb_s, span, ..link });
+        }
+    };
+    none(mirrors(0));
+    none(mirrors(90));
+    assert_eq!(one(mirrors(99)).id(), "saturated-link");
+    assert_eq!(one(mirrors(60)).id(), "saturated-link", "it has a good part of the load");
     // But not while its cache takes what it can't: five of a hundred parts are more than its mechanism writes.
     let filling = found(|_, evidence| {
         evidence.demand.reads = Moved::default();
@@ -527,6 +523,10 @@ fn what_fits_into_memory_is_found_where_it_is_read_through_memory() {
         small(evidence);
         evidence.demand.reads = Moved::default();
     });
+    none(|_, evidence| {
+        small(evidence);
+        evidence.demand.read_cold = true;
+    });
 }
 
 #[test]
@@ -562,6 +562,7 @@ fn all() -> Vec<Pitfall> {
             stripe: stripe(448, 448, 448),
             phase: None,
             write_back: None,
+            pace: None,
         },
         Pitfall::Misaligned {
             partition: "sda1".to_owned(),

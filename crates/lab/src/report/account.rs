@@ -111,7 +111,7 @@ pub fn layouts_table(layouts: &[LayoutFigures]) -> (Vec<String>, Vec<Vec<String>
             vec![layout.name.clone(), layout.disks.to_string(), room(layout), survives(layout)];
         if mended {
             let idle = span(layout.rebuild_idle_s);
-            let error = spread(layout.rebuild_idle_error_s);
+            let error = spread(layout.rebuild_idle_interval_s, layout.rebuild_idle_error_s);
             row.extend([idle + &error, beside_load(layout)]);
         }
         if risky {
@@ -179,28 +179,46 @@ fn chance(share: f64) -> String {
 }
 
 /// How the risk was worked out, in a sentence.
-pub const HOW_LAYOUTS: &str = "Worked out, but for what a rebuild of the study measured (± the standard error of its sampling, and what its load \
-     moved meanwhile): an idle set rebuilds a disk at the mean rate of its surface; beside a load a rebuild (of normal \
+pub const HOW_LAYOUTS: &str = "Worked out, but for what a rebuild of the study measured (± its interval over the repeats, of one \
+     repeat the standard error of its sampling; and what its load moved meanwhile): an idle set rebuilds a disk at the mean rate of its surface; beside a load a rebuild (of normal \
      priority, unless another stands beside the figure) goes no faster than 16 MiB/s a disk, slower where its requests wait \
      longer at the disks, and faster in the pauses that a load over several sets leaves to the one that mends (≈ an \
      estimate, with the range where it is wide; ≥ where nothing bounds it); disks are lost independently at the data \
      sheet's rate, sectors are unreadable at the data sheet's rate a bit. Disks of one batch fail together more often: it \
      orders layouts and foretells nothing. docs/theory/losses.md has the formulas.";
 
-/// `\n± 39 h`: the standard error of what was measured by samples, however small.
-fn spread(error: Option<f64>) -> String {
-    error.map_or_else(String::new, |error| format!("\n± {}", duration::text(error)))
+/// Where the rates of the drives stand, each sentence once.
+pub fn bases(layouts: &[LayoutFigures]) -> Vec<&str> {
+    let mut bases: Vec<&str> = Vec::new();
+    for layout in layouts {
+        if !bases.contains(&layout.basis.as_str()) {
+            bases.push(&layout.basis);
+        }
+    }
+    bases
 }
 
-/// How long a rebuild takes beside the load: measured, `13 days 18 h`, with the standard error of its sampling,
-/// and what the load moved meanwhile; worked out, `≈ 13 days 19 h`, with its range where
+/// `\n± 39 h`: the interval over repeats, as it stands with the rebuild's own figures; where there is none, the standard error of
+/// what was measured by samples, however small, and that it is that.
+fn spread(interval: Option<f64>, error: Option<f64>) -> String {
+    match (interval, error) {
+        (Some(half), _) => format!("\n± {}", duration::text(half)),
+        (None, Some(error)) => format!("\n± {} (standard error)", duration::text(error)),
+        (None, None) => String::new(),
+    }
+}
+
+/// How long a rebuild takes beside the load: measured, `13 days 18 h`, with its interval or the standard error of
+/// its sampling, and what the load moved meanwhile; worked out, `≈ 13 days 19 h`, with its range where
 /// that is wide, `≈ 19 days (14–34 days)`; only bounded below, `≥ 13 days 19 h`.
 fn beside_load(layout: &LayoutFigures) -> String {
     let Some(span) = layout.rebuild_loaded_s else { return "—".to_owned() };
     let shown = duration::text(span);
     match (layout.rebuild_loaded_low_s, layout.rebuild_loaded_high_s) {
         (None, None) => {
-            let error = spread(layout.rebuild_loaded_error_s);
+            let (interval, error) =
+                (layout.rebuild_loaded_interval_s, layout.rebuild_loaded_error_s);
+            let error = spread(interval, error);
             let priority = layout.rebuild_priority.as_ref();
             let priority =
                 priority.map_or_else(String::new, |priority| format!("\n({priority} priority)"));
@@ -337,6 +355,13 @@ mod tests {
         assert_eq!(lines, ["five; mirrors: beware", "five, chunk=64k: and more"]);
     }
 
+    /// Found by a newcomer: of three drives in three layouts each was told three times.
+    #[test]
+    fn where_rates_stand_is_told_once_for_each_drive() {
+        let of = |basis: &str| LayoutFigures { basis: basis.to_owned(), ..Default::default() };
+        assert_eq!(bases(&["a", "b", "a", "b", "b"].map(of)), ["a", "b"]);
+    }
+
     #[test]
     fn a_rebuild_says_whether_it_was_measured_estimated_or_only_bounded() {
         let day = 86_400.0;
@@ -368,9 +393,14 @@ mod tests {
             load_mb_s: Some(829.6),
             ..LayoutFigures::default()
         };
-        assert_eq!(beside_load(&sampled), "19 days\n± 2 days\n(office: 830 MB/s)");
-        assert_eq!(spread(Some(0.01 * day)), "\n± 14 min 24 s", "however small a part");
-        assert_eq!(spread(None), "", "of what was not sampled there is none");
+        let shown = beside_load(&sampled);
+        assert_eq!(shown, "19 days\n± 2 days (standard error)\n(office: 830 MB/s)");
+        let repeated =
+            LayoutFigures { rebuild_loaded_interval_s: Some(3.0 * day), ..sampled.clone() };
+        assert_eq!(beside_load(&repeated), "19 days\n± 3 days\n(office: 830 MB/s)");
+        let small = Some(0.01 * day);
+        assert_eq!(spread(small, None), "\n± 14 min 24 s", "however small a part");
+        assert_eq!(spread(None, None), "", "of one that was not sampled there is none");
     }
 
     #[test]

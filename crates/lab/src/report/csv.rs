@@ -151,6 +151,8 @@ fn worth(results: &Results, cell: &Cell) -> String {
     add("rebuild_loaded_high_s", layout.rebuild_loaded_high_s);
     add("rebuild_idle_error_s", layout.rebuild_idle_error_s);
     add("rebuild_loaded_error_s", layout.rebuild_loaded_error_s);
+    add("rebuild_idle_interval_s", layout.rebuild_idle_interval_s);
+    add("rebuild_loaded_interval_s", layout.rebuild_loaded_interval_s);
     add("load_mb_s", layout.load_mb_s);
     if let Some(priority) = &layout.rebuild_priority {
         text += &format!(" rebuild_priority={priority}");

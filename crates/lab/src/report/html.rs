@@ -273,8 +273,6 @@ fn worth(results: &Results) -> Markup {
         return html! {};
     }
     let (header, rows) = account::layouts_table(&results.layouts);
-    let mut bases: Vec<&str> = results.layouts.iter().map(|layout| layout.basis.as_str()).collect();
-    bases.dedup();
     html! {
         section #worth {
             h2 { "What the layouts are worth beside their speed" }
@@ -299,7 +297,7 @@ fn worth(results: &Results) -> Markup {
                 }
             }))
             @for beside in account::rebuilds_beside(&results.layouts) { p.about { (beside) } }
-            @for basis in bases { p.about { (basis) } }
+            @for basis in account::bases(&results.layouts) { p.about { (basis) } }
             p.about { (account::HOW_LAYOUTS) }
         }
     }

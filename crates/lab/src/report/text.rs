@@ -156,10 +156,9 @@ impl Page {
         for beside in account::rebuilds_beside(&results.layouts) {
             self.prose(Style::Faint, "  ", &beside);
         }
-        let mut bases: Vec<&str> =
-            results.layouts.iter().map(|layout| layout.basis.as_str()).collect();
-        bases.dedup();
-        bases.into_iter().for_each(|basis| self.prose(Style::Faint, "  ", basis));
+        for basis in account::bases(&results.layouts) {
+            self.prose(Style::Faint, "  ", basis);
+        }
         self.prose(Style::Faint, "  ", account::HOW_LAYOUTS);
     }
 

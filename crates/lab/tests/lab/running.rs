@@ -377,6 +377,7 @@ fn a_run_that_goes_on_gives_the_bytes_of_one_that_was_never_stopped() {
         "{}",
         first.results.verdict
     );
+    assert!(!first.results.verdict.contains("Nothing was run yet"), "of each level something was");
     assert!(first.results.notes.iter().any(|note| note.starts_with("PARTIAL")));
     assert!(
         first.results.cells.iter().all(|cell| cell.repeats > 0),
@@ -389,6 +390,27 @@ fn a_run_that_goes_on_gives_the_bytes_of_one_that_was_never_stopped() {
     assert!(rest.stopped.is_none());
     assert_eq!(heard.runs.into_inner().expect("nobody panicked").len(), 24 - kept.len());
     assert_eq!(lab::output::to_json(&rest.results), lab::output::to_json(&whole));
+}
+
+/// Found by a newcomer: levels of which nothing had been run yet were missing without a word.
+#[test]
+fn a_part_of_a_run_names_the_levels_of_which_nothing_was_run() {
+    let three = STUDY
+        .replace("b = {}", "b = {}, c = {}")
+        .replace("[\"a\", \"b\"]", "[\"a\", \"b\", \"c\"]");
+    let (study, target) = (study(&three), scripted(|_, plan| rich(plan.seed)));
+    let options = options(1, &[]);
+    let keeper = Kept { runs: Mutex::default(), most: 1, stop: options.stop.clone() };
+    let part = run_from(&study, &target, &options, &NoObserver, Vec::new(), &keeper);
+    let (part, runs) = (part.expect("one is done"), keeper.runs.into_inner().expect("no panic"));
+    let [only] = &runs[..] else { panic!("{runs:?}") };
+    let others: Vec<String> = ["a", "b", "c"]
+        .map(|level| format!("layout={level}"))
+        .into_iter()
+        .filter(|level| !only.cell.starts_with(level))
+        .collect();
+    let said = format!("Nothing was run yet of {}. ", others.join(" and "));
+    assert!(part.results.verdict.contains(&said), "{}", part.results.verdict);
 }
 
 #[test]

@@ -4,14 +4,15 @@
 //! The counters are of one runtime; who has several adds them up.
 //!
 //! Beside the counts it knows which files were read, and from where to where: together that is what a cache would have to
-//! hold to answer the load's reads. Beyond [`FILES_MAX`] files it gives up, and says so.
+//! hold to answer the load's reads. Beyond [`FILES_MAX`] files it gives up, and says so. It knows as well whether a cache could
+//! answer any: not where it was told to forget each file before, and each place was read once since.
 
 use crate::device::{IoError, IoFuture, Op, Request};
 use crate::file_tree::{
     DirectoryEntry, File, FileRef, FileStatus, FileTree, OpenHow, Space, TreeFuture, TreeRef,
 };
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{AddAssign, Range};
 use std::path::Path;
 use std::rc::Rc;
@@ -74,8 +75,17 @@ impl Traffic {
 /// The files that a load read, each from the first place to the last.
 #[derive(Clone, Debug, Default)]
 pub struct ReadFiles {
-    extents: BTreeMap<Box<Path>, Range<u64>>,
+    files: BTreeMap<Box<Path>, ReadFile>,
+    /// Those of which caches were told to forget all, and nothing was read or written since.
+    forgotten: BTreeSet<Box<Path>>,
     beyond: bool,
+}
+
+#[derive(Clone, Debug)]
+struct ReadFile {
+    extent: Range<u64>,
+    /// Whether each time that it was read it was forgotten before, and no place was read twice.
+    cold: bool,
 }
 
 /// Both, and what lies between them.
@@ -84,25 +94,43 @@ fn joined(one: &Range<u64>, other: &Range<u64>) -> Range<u64> {
 }
 
 impl ReadFiles {
-    fn add(&mut self, path: &Path, extent: &Range<u64>) {
-        if let Some(known) = self.extents.get_mut(path) {
-            *known = joined(known, extent);
-        } else if self.extents.len() < FILES_MAX {
-            self.extents.insert(path.into(), extent.clone());
+    fn add(&mut self, path: &Path, read: ReadFile) {
+        if let Some(known) = self.files.get_mut(path) {
+            known.extent = joined(&known.extent, &read.extent);
+            known.cold &= read.cold;
+        } else if self.files.len() < FILES_MAX {
+            self.files.insert(path.into(), read);
         } else {
             self.beyond = true;
         }
     }
 
+    /// So many bytes of this part of a file were read, of one opening.
+    fn add_reads(&mut self, path: &Path, extent: Range<u64>, bytes: u64) {
+        let cold = self.forgotten.remove(path) && bytes <= extent.end - extent.start;
+        self.add(path, ReadFile { extent, cold });
+    }
+
+    fn forget(&mut self, path: &Path) {
+        if self.forgotten.len() < FILES_MAX {
+            self.forgotten.insert(path.into());
+        }
+    }
+
     /// Adds what another runtime's load read.
     pub fn merge(&mut self, other: &ReadFiles) {
-        other.extents.iter().for_each(|(path, extent)| self.add(path, extent));
+        other.files.iter().for_each(|(path, read)| self.add(path, read.clone()));
         self.beyond |= other.beyond;
+    }
+
+    /// Whether all that was read was forgotten by caches before it was, each time.
+    pub fn was_cold(&self) -> bool {
+        !self.beyond && !self.files.is_empty() && self.files.values().all(|file| file.cold)
     }
 
     /// All of it together; `None` where there were too many files.
     pub fn bytes(&self) -> Option<ByteCount> {
-        let lens = self.extents.values().map(|extent| extent.end - extent.start);
+        let lens = self.files.values().map(|file| file.extent.end - file.extent.start);
         (!self.beyond).then(|| ByteCount(lens.sum()))
     }
 }
@@ -155,8 +183,8 @@ impl FileTree for CountedTree {
         let path = path.into();
         Box::pin(async move {
             let below = opened.await?;
-            let (next, extent) = (Cell::new(0), RefCell::new(None));
-            Ok(Rc::new(CountedFile { below, counters, read, path, how, next, extent }) as FileRef)
+            let (next, reads) = (Cell::new(0), RefCell::new(None));
+            Ok(Rc::new(CountedFile { below, counters, read, path, how, next, reads }) as FileRef)
         })
     }
 
@@ -218,8 +246,8 @@ struct CountedFile {
     how: OpenHow,
     /// Where the last read or write ended.
     next: Cell<u64>,
-    /// From the first place that was read to the last.
-    extent: RefCell<Option<Range<u64>>>,
+    /// From the first place that was read to the last, and how many bytes in all, since caches were told to forget it.
+    reads: RefCell<Option<(Range<u64>, u64)>>,
 }
 
 impl CountedFile {
@@ -237,16 +265,32 @@ impl CountedFile {
         traffic.read_bytes += bytes;
         self.pass(traffic, at, bytes);
         let read = at..at.saturating_add(bytes);
-        let mut extent = self.extent.borrow_mut();
-        *extent = Some(extent.as_ref().map_or(read.clone(), |known| joined(known, &read)));
+        let mut reads = self.reads.borrow_mut();
+        *reads = Some(match reads.take() {
+            Some((known, before)) => (joined(&known, &read), before.saturating_add(bytes)),
+            None => (read, bytes),
+        });
+    }
+
+    /// The same of a write.
+    fn pass_write(&self, traffic: &mut Traffic, at: u64, bytes: u64) {
+        traffic.writes += 1;
+        traffic.written_bytes += bytes;
+        self.pass(traffic, at, bytes);
+        self.read.borrow_mut().forgotten.remove(&self.path);
+    }
+
+    /// What was read until here is told.
+    fn tell_reads(&self) {
+        if let Some((extent, bytes)) = self.reads.take() {
+            self.read.borrow_mut().add_reads(&self.path, extent, bytes);
+        }
     }
 }
 
 impl Drop for CountedFile {
     fn drop(&mut self) {
-        if let Some(extent) = self.extent.get_mut() {
-            self.read.borrow_mut().add(&self.path, extent);
-        }
+        self.tell_reads();
     }
 }
 
@@ -265,9 +309,7 @@ impl File for CountedFile {
             match request.op {
                 Op::Read(_) => self.pass_read(traffic, at, bytes),
                 Op::Write { .. } | Op::WriteZeroes(_) => {
-                    traffic.writes += 1;
-                    traffic.written_bytes += bytes;
-                    self.pass(traffic, at, bytes);
+                    self.pass_write(traffic, at, bytes);
                     traffic.flushes += u64::from(request.is_fua() || self.how.durable_writes);
                 }
                 Op::Flush => traffic.flushes += 1,
@@ -287,9 +329,7 @@ impl File for CountedFile {
     fn write_at_once(&self, at: Offset, data: &[u8]) -> Option<Result<(), IoError>> {
         let done = self.below.write_at_once(at, data)?;
         count(&self.counters, |traffic| {
-            traffic.writes += 1;
-            traffic.written_bytes += data.len() as u64;
-            self.pass(traffic, at.bytes(), data.len() as u64);
+            self.pass_write(traffic, at.bytes(), data.len() as u64);
             traffic.flushes += u64::from(self.how.durable_writes);
         });
         Some(done)
@@ -313,7 +353,14 @@ impl File for CountedFile {
     }
 
     fn drop_cache(&self) -> TreeFuture<()> {
-        self.below.drop_cache()
+        self.tell_reads();
+        let (read, path) = (Rc::clone(&self.read), self.path.clone());
+        let dropped = self.below.drop_cache();
+        Box::pin(async move {
+            dropped.await?;
+            read.borrow_mut().forget(&path);
+            Ok(())
+        })
     }
 }
 
@@ -374,6 +421,62 @@ mod tests {
             let (mut all, one) = (tree.read(), tree.read());
             all.merge(&one);
             assert_eq!(all.bytes(), Some(ByteCount(300)));
+        });
+    }
+
+    /// What could break: what was read before, is read twice, or was written meanwhile is taken for cold.
+    #[test]
+    fn reads_are_cold_where_the_file_was_forgotten_before_each() {
+        let tree = Rc::new(CountedTree::new(MemoryTree::new("m")));
+        run(&runtime(), async move {
+            let open = |how: OpenHow| {
+                let opened = tree.open(Path::new("a"), how);
+                async move { opened.await.expect("opened") }
+            };
+            let write = |file: FileRef| async move {
+                let write = Request::write(Offset(0), Buf::fill(1, 1000));
+                file.submit(write).await.expect("written");
+            };
+            let read = |file: FileRef, times: usize| async move {
+                for _ in 0..times {
+                    let read = Request::read(Offset(0), ByteCount(1000));
+                    file.submit(read).await.expect("read");
+                }
+            };
+            let forget = || async { open(OpenHow::read()).await.drop_cache().await.expect("told") };
+            write(open(OpenHow::create()).await).await;
+            assert!(!tree.read().was_cold(), "nothing was read");
+            forget().await;
+            read(open(OpenHow::read()).await, 1).await;
+            // Between two passes of one opening, too.
+            let file = open(OpenHow::read()).await;
+            for _ in 0..2 {
+                file.drop_cache().await.expect("told");
+                read(Rc::clone(&file), 1).await;
+            }
+            drop(file);
+            let cold = tree.read();
+            assert!(cold.was_cold() && cold.bytes() == Some(ByteCount(1000)));
+            for case in 0..3 {
+                tree.read.borrow_mut().files.clear();
+                forget().await;
+                match case {
+                    0 => read(open(OpenHow::read()).await, 2).await,
+                    1 => {
+                        read(open(OpenHow::read()).await, 1).await;
+                        read(open(OpenHow::read()).await, 1).await;
+                    }
+                    _ => {
+                        write(open(OpenHow::create()).await).await;
+                        read(open(OpenHow::read()).await, 1).await;
+                    }
+                }
+                let warm = tree.read();
+                assert!(!warm.was_cold(), "case {case}");
+                let mut both = cold.clone();
+                both.merge(&warm);
+                assert!(!both.was_cold() && both.bytes() == cold.bytes(), "case {case}");
+            }
         });
     }
 }

@@ -55,6 +55,19 @@ fn one_thread_takes_no_more_than_one_processor() {
     assert!(phases.iter().all(|(_, percent)| *percent <= 110.0), "{phases:?}");
 }
 
+/// Found by a newcomer: what memory had been told to forget was said to be read from it.
+#[test]
+fn small_files_that_memory_forgot_are_not_said_to_be_read_from_it() {
+    let noted = |cold: &[&str]| {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let words = ["smallfiles", "-n", "40", "-s", "4k", "-t", "2"];
+        let output = lab(dir.path(), &[&words[..], cold].concat());
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8_lossy(&output.stderr).contains("of memory through which they are read")
+    };
+    assert!(noted(&[]) && !noted(&["--cold"]));
+}
+
 #[test]
 fn bonnie_prints_its_table_and_its_line() {
     let text =

@@ -111,6 +111,15 @@ fn link(machine: &SimulatedMachine, layout: &Layout, has_raid_controller: bool) 
     let channels = u64::from(machine.channels.unwrap_or(1)).min(users.max(1));
     let paths = profile.paths.value.saturating_mul(channels);
     let limit_mb_s = profile.rate_mb_s.value * paths as f64;
+    // What all that is on it can't fill is no limit. (Where frames go one way at a time, both ways together may.)
+    let of_disk = sim::profile::load(&machine.disk).ok().and_then(|disk| match disk {
+        Profile::Ssd(ssd) if profile.full_duplex.value => Some(ssd.interface_mb_s.value),
+        _ => None,
+    });
+    let disks_fill_it = of_disk.is_none_or(|rate| rate * users as f64 >= limit_mb_s);
+    if span != LinkSpan::Volume && !disks_fill_it {
+        return None;
+    }
     Some(Link { limit_mb_s, full_duplex: profile.full_duplex.value, span })
 }
 
@@ -192,6 +201,23 @@ mod tests {
         let sata = facts_of("link = 'sata-3g'", raid5, false).link.expect("a link");
         assert_eq!(sata.span, LinkSpan::EachDisk);
         assert_eq!(facts_of("", raid5, false).link, None);
+    }
+
+    /// Found by a newcomer: 6800 MB/s of a drive that can't do more were said to be what its link of 7000 left of it.
+    #[test]
+    fn a_link_that_its_disks_cannot_fill_is_no_limit() {
+        let link = |model: &str, link: &str, disks: u64| {
+            let text = format!("host = 'epyc-2024'\ndisk = '{model}'\ndisks = 12\nlink = '{link}'");
+            let machine = toml::from_str(&text).expect("a machine");
+            let set = layout(&format!("level = 'raid0'\ndisks = {disks}"));
+            facts(&machine, &set, disk(), disk(), false).link
+        };
+        assert_eq!(link("pm9a3", "pcie4-x4", 2), None);
+        assert!(link("pm9a3", "pcie3-x4", 2).is_some());
+        // Shared by all: 560 MB/s each of 2400. One way at a time, where reads and writes together may fill it.
+        assert_eq!(link("870-evo", "sas-6g-x4", 4), None);
+        assert!(link("870-evo", "sas-6g-x4", 5).is_some());
+        assert!(link("870-evo", "sata-6g", 2).is_some());
     }
 
     /// 12 MiB of each disk's buffer hold what was read, and 4 what was written.

@@ -427,7 +427,7 @@ impl Session {
         let mut results = single::results(&single, runs.collect());
         results.partial = partial;
         if let Some(partial) = partial {
-            results.verdict = partial.verdict(&results.verdict);
+            results.verdict = partial.verdict(&results.verdict, &[]);
         }
         let is_part = partial.is_some_and(|partial| partial.of != PartialOf::Runs);
         let has_table = self.common.repeats > 1 && run.table && !is_part;
