@@ -166,7 +166,7 @@ mod tests {
         assert!(slow.contains("the link is full, over it writes of a stream come 11.8 ms apart"));
         let only = paced(128, stripe(65_000, 130_000, 65_000), pace(9999, false));
         assert!(only.starts_with("let the set of sets"), "{only}");
-        let only = paced(128, stripe(65_000, 65_000, 65_000), pace(9999, false));
+        let only = paced(128, stripe(130_000, 130_000, 130_000), pace(9999, false));
         assert!(only.starts_with("choose a smaller chunk: "), "{only}");
     }
 }
