@@ -434,6 +434,8 @@ pub(super) struct Figures {
     pub(super) spread: Spread,
     pub(super) depths: Depths,
     pub(super) runtime: Duration,
+    /// What of it was the ramp.
+    pub(super) ramp: Duration,
     pub(super) processor: Duration,
     pub(super) errors: u64,
     pub(super) first_error: i32,
@@ -469,6 +471,7 @@ impl Figures {
         self.spread.merge(&other.spread);
         self.depths.merge(&other.depths);
         self.runtime += other.runtime;
+        self.ramp += other.ramp;
         self.processor += other.processor;
         self.errors += other.errors;
         if self.first_error == 0 {

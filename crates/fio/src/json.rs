@@ -66,7 +66,8 @@ fn job(row: &Row, group: &Group, bins: bool) -> Value {
             "lat_ns": latency(&figures.syncs, percentiles, &spec.kept, bins),
         }),
     );
-    root.insert("job_runtime".into(), runtime_ms.into());
+    let ramp_ms = u64::try_from(figures.ramp.as_millis()).unwrap_or(u64::MAX);
+    root.insert("job_runtime".into(), runtime_ms.saturating_sub(ramp_ms).into());
     root.insert("usr_cpu".into(), float(row.processor_percent()));
     root.insert("sys_cpu".into(), float(0.0));
     for unknown in ["ctx", "majf", "minf"] {

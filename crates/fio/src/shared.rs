@@ -1,6 +1,8 @@
 //! What a job's worker shares with the conductor and with other jobs, in atomics.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use stdx::{Duration, Instant};
 
 /// The state of one job.
 #[derive(Debug, Default)]
@@ -49,7 +51,11 @@ impl JobState {
 pub(super) struct FlowGroup {
     ios: AtomicU64,
     weights: AtomicU64,
+    began: OnceLock<Instant>,
 }
+
+/// Jobs of a flow that begin within this begin together.
+const TOGETHER: Duration = Duration::from_millis(100);
 
 /// One job's part in it. A job waits while its share of the I/Os is above its share of the weights.
 #[derive(Debug)]
@@ -79,6 +85,13 @@ impl FlowShare {
         true
     }
 
+    /// When the jobs of the flow began, for one that does now: those that began together end together, since who goes on alone, be it for
+    /// a thousandth of a second, waits for nobody.
+    pub(super) fn began(&self, now: Instant) -> Instant {
+        let first = *self.group.began.get_or_init(|| now);
+        if now.since(first) < TOGETHER { first } else { now }
+    }
+
     /// Leaves it, so that nobody waits for this job.
     pub(super) fn leave(&self) {
         self.group.weights.fetch_sub(self.weight, Ordering::Relaxed);
@@ -101,6 +114,9 @@ mod tests {
             threes += u32::from(three.may_go());
         }
         assert!(threes >= 900 && (threes / 3).abs_diff(ones) <= 2, "{ones} to {threes}");
+        let now = Instant::ZERO;
+        let (soon, late) = (now + Duration::from_millis(3), now + Duration::from_secs(2));
+        assert_eq!([one.began(now), three.began(soon), three.began(late)], [now, now, late]);
         three.leave();
         assert!((0..10).all(|_| one.may_go()), "nobody waits for a job that left");
     }

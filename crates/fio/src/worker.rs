@@ -155,6 +155,8 @@ struct Worker {
     spec: Arc<Spec>,
     state: Arc<JobState>,
     flow: Option<Arc<FlowShare>>,
+    /// Whether the flow has counted the next I/O, which may have to wait for its rate.
+    flow_allowed: bool,
     stop: Arc<AtomicBool>,
     open: OpenFiles,
     aim: Aim,
@@ -174,6 +176,8 @@ struct Worker {
     deadline: Instant,
     next_tick: Instant,
     ramp_end: Option<Instant>,
+    /// How long the ramp was.
+    ramp_took: Duration,
     /// Since when the present phase (a pass, or reading back) counts as running time.
     phase_from: Instant,
     // What was issued.
@@ -248,6 +252,7 @@ impl Worker {
             deadline: Instant::NEVER,
             next_tick: now,
             ramp_end: None,
+            ramp_took: Duration::ZERO,
             phase_from: now,
             total_limit: files.wanted.saturating_mul(spec.loops),
             issued: [0; 3],
@@ -276,6 +281,7 @@ impl Worker {
             spec,
             state,
             flow,
+            flow_allowed: false,
             stop,
             filler,
         }
@@ -343,7 +349,8 @@ impl Worker {
             self.ramp_end = Some(now + self.spec.ramp);
         }
         if !self.spec.runtime.is_zero() {
-            self.deadline = now + self.spec.ramp + self.spec.runtime;
+            let began = self.flow.as_ref().map_or(now, |flow| flow.began(now));
+            self.deadline = began + self.spec.ramp + self.spec.runtime;
         }
         self.next_tick = self.following_tick();
     }
@@ -370,6 +377,7 @@ impl Worker {
             }
             match self.next_step() {
                 Step::Submit(target) => {
+                    self.flow_allowed = false;
                     if !self.open.is_open(target.file) {
                         self.open_file(target.file).await?;
                     }
@@ -391,7 +399,10 @@ impl Worker {
                     self.sleep_until(until).await?;
                     continue;
                 }
-                Step::Sync { data_only } => self.sync(data_only).await?,
+                Step::Sync { data_only } => {
+                    self.flow_allowed = false;
+                    self.sync(data_only).await?;
+                }
                 Step::Exhausted => break,
             }
             if self.queue.len() >= self.depth() {
@@ -503,6 +514,7 @@ impl Worker {
         }
         if self.ramp_end.is_some_and(|end| now >= end) {
             self.ramp_end = None;
+            self.ramp_took = now.since(self.epoch);
             self.forget_figures();
         }
         let done = self.figures.flows.each_ref().map(|flow| (flow.bytes, flow.ios));
@@ -567,6 +579,7 @@ impl Worker {
     async fn report(mut self, files: &Files) -> Report {
         let now = self.rt.now();
         self.figures.runtime = now.since(self.epoch);
+        self.figures.ramp = self.ramp_took;
         self.figures.depth = self.depth() as u64;
         for (flow, (bandwidth, iops)) in self.figures.flows.iter_mut().zip(self.series.summaries())
         {

@@ -343,6 +343,16 @@ fn flows_share_by_weight_and_an_end_takes_the_others_along() {
     assert!((36..=50).contains(&ios(1)), "{}", ios(1));
 }
 
+/// What waits for its rate is one I/O, however often it is looked at; and jobs that end at one time end together.
+#[test]
+fn a_flow_whose_first_job_has_a_rate_shares_by_weight() {
+    let text = "[global]\nsize=1m\nbs=4k\nrw=randread\ntime_based\nruntime=2\n[a]\nflow=2\nrate_iops=100\n[b]\nflow=1\n";
+    let outcome = World::new().run(text);
+    let ios = |at| job(&outcome, at)["read"]["total_ios"].as_u64().unwrap_or_default();
+    let (a, b) = (ios(0), ios(1));
+    assert!((195..=201).contains(&a) && (2 * b).abs_diff(a) <= 8, "{a} {b}");
+}
+
 #[test]
 fn reads_lay_out_their_file_and_a_longer_one_is_kept() {
     let world = World::new();

@@ -29,7 +29,8 @@ impl Worker {
     /// Whether the job's share of its flow lets it go on; waits where not.
     pub(super) async fn flow_allows(&mut self) -> Result<bool, FioError> {
         let Some(flow) = &self.flow else { return Ok(true) };
-        if flow.may_go() {
+        if self.flow_allowed || flow.may_go() {
+            self.flow_allowed = true;
             return Ok(true);
         }
         self.drain().await?;
