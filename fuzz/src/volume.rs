@@ -189,7 +189,7 @@ pub fn lvm_group(input: &[u8]) {
         let sum = lvm_checksum(&head[AREA_AT + 4..AREA_AT + SECTOR]).to_le_bytes();
         head[AREA_AT..AREA_AT + 4].copy_from_slice(&sum);
         let disk: DeviceRef = device(&disk("disk", DISK, &[(0, &head)]));
-        let (groups, _) = find_groups(&[disk]).await;
+        let groups = find_groups(&[disk]).await.groups;
         for group in &groups {
             for volume in &group.group.logical {
                 let Ok(opened) = group.open(&rt, &volume.name) else { continue };

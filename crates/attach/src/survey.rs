@@ -147,6 +147,10 @@ pub struct GroupSeen {
     pub size: ByteCount,
     /// What is not given to volumes.
     pub free: ByteCount,
+    /// The `seqno` of the text that is shown, where newer ones are damaged.
+    pub older: Option<u64>,
+    /// Devices of it that end before its extents do, each with what it has and how long it should be, in bytes.
+    pub short: Vec<(String, u64, u64)>,
 }
 
 /// See the [module](self).
@@ -375,6 +379,10 @@ impl Seen<'_> {
                 Err(error) => Err((name, error.to_string())),
             }
         });
+        let short = group.cut_short().into_iter().map(|(found, needed)| {
+            let has = found.device.geometry().capacity.bytes();
+            (self.called(&found.device), has, needed)
+        });
         GroupSeen {
             name: described.name.clone(),
             uuid: described.id.to_string(),
@@ -382,6 +390,8 @@ impl Seen<'_> {
             logical: logical.collect(),
             size: ByteCount(extents.saturating_mul(extent)),
             free: ByteCount(free.saturating_mul(extent)),
+            older: group.is_older.then_some(described.seqno),
+            short: short.collect(),
         }
     }
 

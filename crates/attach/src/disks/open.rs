@@ -32,7 +32,7 @@ use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
-use volume::lvm::{Group, find_groups};
+use volume::lvm::{self, Group, find_groups};
 use volume::partition::{self, Partition, Table};
 
 /// A partition of a device.
@@ -132,6 +132,10 @@ pub struct Disks {
     pub parts: Vec<Part>,
     /// Volume groups.
     pub groups: Vec<Group>,
+    /// Physical volumes of which no group is known.
+    pub apart: Vec<lvm::Found>,
+    /// Whether there are, or were, groups or changes of them that can't be had: why is among the complaints.
+    pub lacks_groups: bool,
     /// What could not be had, and why; but for sets.
     pub complaints: Vec<String>,
     /// Why sets could not be had, and how these devices are looked at all the same.
@@ -189,7 +193,8 @@ impl Disks {
 
     fn none(context: Rc<Context>) -> Disks {
         let (files, opened, arrays, refused, live, taken) = Default::default();
-        let (parts, groups, complaints, of_refused) = Default::default();
+        let (parts, groups, apart, lacks_groups) = Default::default();
+        let (complaints, of_refused) = Default::default();
         let (elsewhere, unreached, unsearched) = Default::default();
         Disks {
             context,
@@ -201,6 +206,8 @@ impl Disks {
             taken,
             parts,
             groups,
+            apart,
+            lacks_groups,
             complaints,
             of_refused,
             elsewhere,
@@ -476,9 +483,10 @@ impl Disks {
         let all = files.chain(arrays).chain(self.parts.iter().map(|part| &part.device));
         let physical: Vec<DeviceRef> =
             all.filter(|device| !members.contains(&device.name())).cloned().collect();
-        let (groups, errors) = self.wait(async move { find_groups(&physical).await });
-        self.complaints.extend(errors.iter().map(ToString::to_string));
-        self.groups = groups;
+        let found = self.wait(async move { find_groups(&physical).await });
+        self.complaints.extend(found.errors.iter().map(ToString::to_string));
+        (self.groups, self.apart, self.lacks_groups) =
+            (found.groups, found.apart, found.is_lacking);
     }
 
     /// The sets that can't be opened.

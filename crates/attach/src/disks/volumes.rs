@@ -416,6 +416,9 @@ impl Disks {
     /// What the volume itself says.
     fn bars_writing(named: &Named<'_>) -> Option<String> {
         let Named::Logical(group, volume) = named else { return None };
+        if let Some(older) = group.older() {
+            return Some(older.to_string());
+        }
         let is_writable = group.volume(volume).is_ok_and(|described| described.writable);
         (!is_writable).then(|| "its volume group says that it is read-only".to_owned())
     }

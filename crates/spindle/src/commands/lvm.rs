@@ -166,7 +166,7 @@ fn opened_for(devices: &[PathBuf], written: &[Written]) -> Result<Disks, Failure
     Ok(disks)
 }
 
-/// A list of what lies there. Where something may not be read it is no answer, and none either where nothing is found and a RAID set
+/// A list of what lies there. Where something may not be read, or a group's text is damaged, it is no answer, and none either where nothing is found and a RAID set
 /// was not started: why, was told.
 fn listed(
     word: &str,
@@ -188,6 +188,10 @@ fn listed(
             "no volume group was found, and RAID {sets} {} {were} not started; next: {next}",
             refused.join(", ")
         )));
+    }
+    if disks.lacks_groups {
+        let text = "not all volume groups, or not all of one, can be read: the notes above say why";
+        return Err(Failure::failed(text));
     }
     if disks.groups.is_empty() {
         say(&format!(
@@ -267,6 +271,11 @@ fn pvs(disks: &Disks, json: bool) -> Result<(), Failure> {
                 physical.id.to_string(),
             ]);
         }
+    }
+    for found in &disks.apart {
+        let (device, size) = (found.device.name().to_string(), size(found.label.device_bytes));
+        let id = found.label.id.to_string();
+        rows.push(vec![device, String::new(), size.clone(), size, id]);
     }
     table("pv", &["PV", "VG", "PSize", "PFree", "UUID"], rows, json)
 }

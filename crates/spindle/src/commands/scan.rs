@@ -307,12 +307,18 @@ impl Scan {
 
     fn group(&self, out: &mut Lines, depth: usize, group: &GroupSeen) {
         let missing = group.physical.iter().filter(|(device, _)| device.is_none()).count();
-        let state = match missing {
-            0 => "whole".to_owned(),
-            _ => {
-                format!("{missing} of {} missing", counted(group.physical.len(), "physical volume"))
-            }
-        };
+        let of_all = || counted(group.physical.len(), "physical volume");
+        let mut state: Vec<String> = Vec::new();
+        if missing > 0 {
+            state.push(format!("{missing} of {} missing", of_all()));
+        }
+        if !group.short.is_empty() {
+            state.push(format!("{} of {} cut short", group.short.len(), of_all()));
+        }
+        if let Some(seqno) = group.older {
+            state.push(format!("as an older text has it, of seqno {seqno}"));
+        }
+        let state = if state.is_empty() { "whole".to_owned() } else { state.join(", ") };
         let name = shown(&group.name);
         out.line(
             depth,
@@ -323,6 +329,16 @@ impl Scan {
                 let who = device.as_deref().map_or(format!("missing (UUID {id})"), shown);
                 out.line(depth + 1, &format!("on {who}"));
             }
+        }
+        for (device, has, needed) in &group.short {
+            out.line(
+                depth + 1,
+                &format!(
+                    "{} has {has} bytes, and the group's extents reach beyond: a copy of it that is as long again (truncate -s {needed} \
+                     COPY, zeros at its end) has them all; what was cut off is lost",
+                    shown(device)
+                ),
+            );
         }
         for volume in &group.logical {
             match volume {

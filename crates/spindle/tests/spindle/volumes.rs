@@ -4,6 +4,7 @@
 //! that finds another volume. LVM's own look needs root (loop devices) and its programs; elsewhere that
 //! test says that it is skipped.
 
+use crate::serving::Serving;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -67,12 +68,84 @@ fn a_volume_on_an_image_that_was_cut_is_had_once_the_image_is_as_long_again() {
     let output = spindle(at, &["-d", "disks", "lvm", "dump", "vg/home", "out"]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success() && said.contains("cut short?"), "{said}");
+    let scan = done(at, &["scan", "disks"]);
+    assert!(scan.contains("free, 1 of 1 physical volume cut short\n"), "{scan}");
+    let length = "disks/a has 20971520 bytes, and the group's extents reach beyond: a copy of it that is as long again (truncate -s 33554432";
+    assert!(scan.contains(length), "{scan}");
     let needed = said.split("truncate -s ").nth(1).expect("what to do");
     let needed: u64 = needed.split(' ').next().and_then(|word| word.parse().ok()).expect("bytes");
     image.set_len(needed).expect("grown");
     done(at, &["-d", "disks", "lvm", "dump", "vg/home", "out"]);
     let out = fs::read(at.join("out")).expect("dumped");
     assert!(out.len() == 28 << 20 && out[..content.len()] == content);
+}
+
+/// Damages the text that counts on a physical volume.
+fn damage_text(disk: &Path) {
+    let disk = File::options().read(true).write(true).open(disk).expect("a disk");
+    let (area, mut offset) = (4096, [0; 8]);
+    disk.read_exact_at(&mut offset, area + 40).expect("its header");
+    let noise = fixtures::noise(9, 512);
+    disk.write_all_at(&noise, area + u64::from_le_bytes(offset)).expect("written");
+}
+
+/// What could break: a list that lacks a group counts as the whole answer, and the device as empty.
+#[test]
+fn a_group_whose_only_text_is_damaged_is_no_answer_and_its_device_is_listed() {
+    let dir = fixtures::scratch::folder();
+    let at = dir.path();
+    fs::create_dir(at.join("disks")).expect("made");
+    File::create(at.join("disks/a")).and_then(|file| file.set_len(32 << 20)).expect("made");
+    done(at, &["lvm", "vgcreate", "vg", "disks/a"]);
+    damage_text(&at.join("disks/a"));
+    for list in ["pvs", "vgs", "lvs"] {
+        let output = spindle(at, &["-d", "disks", "lvm", list]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{list}: {said}");
+        assert!(said.contains("disks/a: the text of its volume group does not have its"), "{said}");
+        assert!(!said.contains("no volume group is there"), "{said}");
+        let printed = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(printed.contains("disks/a"), list == "pvs", "{printed}");
+    }
+}
+
+/// What could break: what the newest text said is guessed, or written over; what an older one still says is not had.
+#[test]
+fn where_the_newest_text_is_damaged_an_older_one_is_read_and_nothing_is_written() {
+    let dir = group();
+    let at = dir.path();
+    done(at, &["-d", "disks", "lvm", "dump", "vg/striped", "before"]);
+    let names = ["disks/a", "disks/b", "disks/c"];
+    // One may be bad: the others have it.
+    damage_text(&at.join(names[0]));
+    let listed = done(at, &["-d", "disks", "lvm", "lvs"]);
+    assert!(listed.contains("striped") && listed.contains("linear"), "{listed}");
+    let make = ["-d", "disks", "lvm", "lvcreate", "vg", "-n", "more", "-L", "1m"];
+    refused(at, &make, "the text on disks/a is damaged: nothing is changed");
+    names[1..].iter().for_each(|name| damage_text(&at.join(name)));
+    let contents = || names.map(|name| fs::read(at.join(name)).expect("read"));
+    let damaged = contents();
+    let older = "volume group vg: its newest text is damaged, and it is read as an older one has it, of seqno 2: what was changed since";
+    let output = spindle(at, &["-d", "disks", "lvm", "lvs"]);
+    let (printed, said) = (output.stdout, String::from_utf8_lossy(&output.stderr).into_owned());
+    let printed = String::from_utf8(printed).expect("text");
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(printed.contains("striped") && !printed.contains("linear"), "{printed}");
+    assert!(said.contains(older), "{said}");
+    done(at, &["-d", "disks", "lvm", "dump", "vg/striped", "after"]);
+    assert!(
+        fs::read(at.join("before")).expect("read") == fs::read(at.join("after")).expect("read")
+    );
+    let scan = done(at, &["scan", "disks"]);
+    assert!(scan.contains("as an older text has it, of seqno 2"), "{scan}");
+    refused(at, &make, older);
+    refused(at, &["-d", "disks", "lvm", "lvremove", "vg/striped", "-y"], older);
+    let mut serve = Command::new(env!("CARGO_BIN_EXE_spindle"));
+    serve.args(["-d", "disks", "serve", "--volume", "vg/striped", "--nbd", "unix:s"]);
+    serve.current_dir(at).env_remove("SPINDLE_DEVICES").stderr(std::process::Stdio::piped());
+    let said = Serving::try_start(&mut serve).err().expect("it is not served for writing");
+    assert!(said.contains(older), "{said}");
+    assert!(damaged == contents(), "nothing was written");
 }
 
 #[test]

@@ -154,7 +154,7 @@ pub async fn create_group(
         write(&volume.device, 0, head, true).await?;
     }
     let group = VolumeGroup::of_text(&whole).expect("this text is whole");
-    let mut group = Group { group, text: whole, found };
+    let mut group = Group { group, text: whole, found, is_older: false, damaged: Vec::new() };
     group.commit(origin, |_| {}).await?;
     for volume in group.found.values() {
         let mut head = vec![0; (LABEL_SECTORS * SECTOR) as usize];
@@ -291,6 +291,12 @@ impl Group {
         change: impl FnOnce(&mut Section),
     ) -> Result<(), LvmError> {
         let group = || self.group.name.clone();
+        if let Some(error) = self.older() {
+            return Err(error);
+        }
+        if let Some(device) = self.damaged.first().cloned() {
+            return Err(LvmError::Damaged { group: group(), device });
+        }
         if !self.group.writable {
             return Err(LvmError::ReadOnly { group: group() });
         }

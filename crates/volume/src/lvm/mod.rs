@@ -13,6 +13,9 @@
 //! Every physical volume of a group has the whole text. The one with the highest `seqno` counts; the
 //! others were left behind by a power cut, or were away.
 //!
+//! **Damage.** A text has a checksum in its area's header. Where none that counts is whole, the newest that is left in a ring counts for
+//! reading, and the group is not changed.
+//!
 //! **A change** ([`change`]) writes the next text beside the present one on every physical volume, makes
 //! it durable, and then points each area's header at it: one sector, written at once. A power cut leaves
 //! an area with its old text or its new one, and a group with one of both: whoever opens it next takes
@@ -36,7 +39,7 @@ pub mod label;
 pub mod metadata;
 pub mod text;
 
-pub use group::{Group, LvmError, find_groups};
+pub use group::{Found, FoundGroups, Group, LvmError, find_groups};
 pub use metadata::{LogicalVolume, PhysicalVolume, Segment, VolumeGroup};
 
 /// The unit of sizes and places in the text.

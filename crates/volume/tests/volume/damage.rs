@@ -79,7 +79,7 @@ fn a_device_that_ends_in_the_middle_of_a_table_has_none_or_says_so() {
 fn a_volume_group_of_any_damage_is_refused_or_read() {
     run(|_| async {
         let mut prng = Prng::new(22);
-        let expected = find_groups(&devices(&[disk("d", SIZE, LVM)])).await.0;
+        let expected = find_groups(&devices(&[disk("d", SIZE, LVM)])).await.groups;
         let expected = expected.first().map(|group| group.group.clone());
         for round in 0..3000 {
             let mut head = LVM.to_vec();
@@ -90,8 +90,10 @@ fn a_volume_group_of_any_damage_is_refused_or_read() {
             if prng.chance(0.2) {
                 head.truncate(512 * (1 + prng.below(head.len() as u64 / 512) as usize));
             }
-            let (groups, _) = find_groups(&devices(&[disk("d", SIZE, &head)])).await;
-            let group = groups.first().map(|group| group.group.clone());
+            let groups = find_groups(&devices(&[disk("d", SIZE, &head)])).await.groups;
+            // Older texts have no checksum any more.
+            let group = groups.first().filter(|group| !group.is_older);
+            let group = group.map(|group| group.group.clone());
             assert!(group.is_none() || group == expected, "round {round}");
         }
     });

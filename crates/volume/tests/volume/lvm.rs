@@ -19,7 +19,7 @@ use volume::lvm::change::{Origin, Wanted, create_group};
 use volume::lvm::label::Label;
 use volume::lvm::metadata::Mapping;
 use volume::lvm::text::{Node, Section, Value};
-use volume::lvm::{Group, LvmError, find_groups};
+use volume::lvm::{FoundGroups, Group, LvmError, find_groups};
 use world::*;
 
 const SIZE: ByteCount = ByteCount::mib(64);
@@ -48,7 +48,7 @@ fn wanted(name: &str, mib: u64, stripes: usize) -> Wanted {
 }
 
 async fn only_group(disks: &[DeviceRef]) -> Group {
-    let (mut groups, errors) = find_groups(disks).await;
+    let FoundGroups { mut groups, errors, .. } = find_groups(disks).await;
     assert_eq!((groups.len(), errors), (1, Vec::new()));
     groups.remove(0)
 }
@@ -253,7 +253,8 @@ fn no_flipped_bit_of_label_header_or_text_is_believed() {
         for bit in bits.step_by(7) {
             let mut head = HEADS[0].to_vec();
             head[bit / 8] ^= 1 << (bit % 8);
-            let (groups, errors) = find_groups(&devices(&[disk("d", SIZE, &head)])).await;
+            let FoundGroups { groups, errors, .. } =
+                find_groups(&devices(&[disk("d", SIZE, &head)])).await;
             match groups.first() {
                 Some(group) => assert_eq!(group.group, expected, "bit {bit} was believed"),
                 // A label whose first letters are wrong is none.

@@ -78,6 +78,9 @@ impl Scan {
     fn group_json(&self, group: &GroupSeen) -> Value {
         let physical =
             group.physical.iter().map(|(device, id)| json!({ "device": device, "uuid": id }));
+        let short = group.short.iter().map(|(device, has, needed)| {
+            json!({ "device": device, "bytes": has, "needed_bytes": needed })
+        });
         let logical = group.logical.iter().map(|one| match one {
             Ok(place) => self.place_json(place),
             Err((name, why)) => json!({ "name": name, "refused": why }),
@@ -85,6 +88,7 @@ impl Scan {
         json!({
             "name": group.name, "uuid": group.uuid, "bytes": group.size.bytes(), "free_bytes": group.free.bytes(),
             "physical": physical.collect::<Vec<_>>(), "logical": logical.collect::<Vec<_>>(),
+            "older_seqno": group.older, "short": short.collect::<Vec<_>>(),
         })
     }
 
