@@ -484,6 +484,8 @@ impl Error {
         match self {
             Error::Answered { status, .. } => *status == 2,
             Error::OfSet { error, .. } => error.is_usage(),
+            // Who has it is asked to let it go: the call is right.
+            Error::Named(OpenError::InUse(_) | OpenError::Locked(_)) => false,
             Error::Named(error) => !error.is_denied(),
             Error::Folder { error, .. } => error.kind() != io::ErrorKind::PermissionDenied,
             // What was not looked into may hold it.

@@ -29,7 +29,8 @@ pub enum LiveError {
     #[error("set {set}: writing the superblocks: {kind}")]
     Superblocks { set: Uuid, kind: IoErrorKind },
     #[error(
-        "set {set} has {missing} members less than it should and is not resynchronised: with --force it is started, and stripes that were being written may be wrong"
+        "set {set} has {} less than it should and is not resynchronised: with --force it is started, and stripes that were being written may be wrong",
+        members(*.missing)
     )]
     DirtyDegraded { set: Uuid, missing: usize },
     #[error("set {set}: {error}")]
@@ -87,4 +88,9 @@ impl LiveError {
             Refusal::Spec(error) => LiveError::Spec { set, error },
         }
     }
+}
+
+/// `1 member`.
+fn members(count: usize) -> String {
+    if count == 1 { "1 member".to_owned() } else { format!("{count} members") }
 }

@@ -2,12 +2,15 @@
 //! none of a dataset.
 
 use crate::output::{Failure, say};
-use attach::Error;
+use crate::printable;
 use attach::disks::Disks;
 use attach::paths::expand;
+use attach::pools::Pools;
 use attach::typed;
-use std::path::PathBuf;
+use attach::{Error, Events};
+use std::path::{Path, PathBuf};
 use volume::content::identify;
+use zfs::spa::OpenOptions;
 
 /// Names that a line has.
 const NAMED_MAX: usize = 4;
@@ -66,6 +69,20 @@ pub fn with_what_takes_force(failure: Failure, disks: &Disks, devices: &[PathBuf
         )),
         false => failure,
     }
+}
+
+/// The command that writes out what was to be dumped, where it is called as a volume of a pool on these disks.
+pub fn volume_of_pool((called, file): (&str, &Path), devices: &[PathBuf]) -> Option<String> {
+    let (pool, _) = called.split_once('/')?;
+    let disks = Disks::open(&Events::unheard(), devices).ok()?;
+    let pools = Pools::over(disks, OpenOptions::default());
+    let found = pools.named(pool).ok()??;
+    let (spindle, volume) = (typed::spindle(devices), typed::quoted(called));
+    Some(format!(
+        "a volume of ZFS pool {}: {spindle} zfs dump {volume} {}",
+        printable::word(&found.name),
+        typed::quoted(&file.to_string_lossy())
+    ))
 }
 
 /// What to do instead, where what was named is no dataset but a RAID set or a volume, and so can't be `done`; nothing where it is

@@ -5,12 +5,13 @@
 //! it is done.
 
 use crate::commands::dry_run::DryRunArgs;
+use crate::commands::elsewhere::volume_of_pool;
 use crate::commands::md::{Sink, copy};
 use crate::events::{events, refuse_denied};
 use crate::output::{Failure, print, print_json, say};
 use crate::printable;
 use attach::disks::{Disks, Writing, Written};
-use attach::{random, typed};
+use attach::{Error, random, typed};
 use clap::{Args, Subcommand};
 use host::expendable::{NotExpendable, Unseen, check_expendable};
 use rt::{DeviceRef, Request};
@@ -330,6 +331,11 @@ fn lvs(disks: &Disks, json: bool) -> Result<(), Failure> {
 fn dump(args: &DumpArgs, devices: &[PathBuf]) -> Result<(), Failure> {
     let disks = looked(devices, args.force)?;
     let opened = disks.volume(&args.volume).map_err(|error| {
+        if let Error::NoVolume { .. } = &error
+            && let Some(instead) = volume_of_pool((&args.volume, &args.file), devices)
+        {
+            return Failure::from(error).and_do(&instead);
+        }
         Failure::from(error).or_by_force(|| {
             let (volume, file) = (typed::quoted(&args.volume), args.file.to_string_lossy());
             let (spindle, file) = (typed::spindle(devices), typed::quoted(&file));

@@ -18,6 +18,7 @@ mod held_verbs;
 #[path = "support/holding.rs"]
 mod holding;
 mod hw_replay;
+mod in_use;
 mod lab_answers;
 mod lab_interrupted;
 mod lab_page_cache;

@@ -162,6 +162,16 @@ fn a_raid_0_that_lacks_a_member_has_nothing_to_force() {
     }
 }
 
+#[test]
+fn a_set_that_lacks_one_member_and_is_not_resynchronised_is_told_so_in_the_singular() {
+    let folder = fixtures::scratch::folder();
+    let images = disks(folder.path(), 3);
+    create("data", &["-l5", "-n3"], &images);
+    std::fs::remove_file(&images[2]).expect("removed");
+    let told = refusal(&[folder.path()], &["assemble", "data", "--run"]);
+    assert!(told.contains("has 1 member less than it should and is not resynchronised"), "{told}");
+}
+
 /// Members lie in a folder each half, so that each can be opened alone.
 #[test]
 fn halves_that_went_on_without_each_other_are_told_and_neither_wins_silently() {

@@ -9,6 +9,7 @@ pub use sink::Sink;
 
 use super::assemble::OpeningArgs;
 use super::words::by_force;
+use crate::commands::elsewhere::volume_of_pool;
 use crate::events::context;
 use crate::output::{Failure, say};
 use attach::Context;
@@ -88,6 +89,9 @@ fn perhaps_volume(error: attach::Error, args: &DumpArgs, paths: &[PathBuf]) -> F
     let failure = Failure::from(error);
     if !is_perhaps {
         return failure;
+    }
+    if let Some(instead) = volume_of_pool((&args.array, &args.file), paths) {
+        return failure.and_do(&instead);
     }
     let (spindle, volume) = (typed::spindle(paths), typed::quoted(&args.array));
     let file = typed::quoted(&args.file.to_string_lossy());

@@ -9,6 +9,7 @@ use clap::{Args, ValueEnum};
 use host::{Clock, HostRuntime, ReactorKind, Room};
 use lab::measure::files::{Ends, tool_run};
 use lab::measure::{DiskView, Mark};
+use lab::output::OutputError;
 use lab::pitfalls::Pitfall;
 use lab::results::{Partial, PartialOf};
 use lab::single::{self, Single};
@@ -128,7 +129,10 @@ impl Session {
     pub fn open_at(common: &Common, root: &Path, measured: &Path) -> Result<Session, Failure> {
         let out = match &common.out {
             Some(out) => {
-                let held = lab::output::hold(out).map_err(Failure::usage)?;
+                let held = lab::output::hold(out).map_err(|error| match error {
+                    OutputError::Busy { .. } => Failure::failed(error),
+                    error => Failure::usage(error),
+                })?;
                 lab::output::check_new(out, common.force).map_err(Failure::usage)?;
                 lab::output::check_writable(out).map_err(Failure::usage)?;
                 Some(held)

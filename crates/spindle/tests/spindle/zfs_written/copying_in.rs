@@ -179,3 +179,31 @@ fn a_full_pool_says_so_and_is_sound() {
     }
     assert!(count > 10, "{count}");
 }
+
+/// What could break: a name that a dataset can't take is told in words that say nothing of it.
+#[test]
+fn a_name_that_is_not_utf_8_is_told_as_such_where_a_dataset_takes_no_other() {
+    use std::os::unix::ffi::OsStrExt;
+    let folder = disks(&["a"], 128 << 20);
+    let at = folder.path();
+    let place = fixtures::scratch::folder();
+    let tree = place.path();
+    std::fs::write(tree.join("good"), "good").expect("a file");
+    let bad = std::ffi::OsStr::from_bytes(b"caf\xe9");
+    std::fs::write(tree.join(bad), "bad").expect("a file");
+    std::fs::create_dir(tree.join(std::ffi::OsStr::from_bytes(b"dir\xff"))).expect("a folder");
+    done(at, &["zpool", "create", "tank", "a"]);
+    let source = format!("{}/.", text(tree));
+    for (dataset, property) in [("tank/form", "normalization=formC"), ("tank/text", "utf8only=on")]
+    {
+        done(at, &["zfs", "create", "-o", property, dataset]);
+        let output = run(at, &["zfs", "cp", "-r", &source, &format!("{dataset}:")]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        let why = "its name is not UTF-8, and the dataset takes no other names";
+        assert_eq!(said.matches(why).count(), 2, "{said}");
+        assert_eq!(done(at, &["zfs", "cat", &format!("{dataset}:good")]), "good");
+    }
+    done(at, &["zfs", "create", "tank/any"]);
+    done(at, &["zfs", "cp", "-r", &source, "tank/any:"]);
+}

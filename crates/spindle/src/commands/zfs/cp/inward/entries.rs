@@ -14,6 +14,10 @@ const FRESH: u16 = 0o600;
 /// The same of directories.
 const FRESH_DIRECTORY: u16 = 0o700;
 
+/// Why a name is not taken.
+const NOT_UTF8: &str = "its name is not UTF-8, and the dataset takes no other names (utf8only or normalization is set): rename it, or copy \
+    it into another dataset";
+
 /// Why the whole copy is to end, once it is.
 #[derive(Default)]
 pub(super) struct End(RefCell<Option<Stop>>);
@@ -108,11 +112,21 @@ impl Entries {
         }
     }
 
+    /// The same of an entry of this name.
+    fn trouble_with(&self, name: &[u8], error: InodeError) -> Trouble {
+        match error {
+            InodeError::Invalid if std::str::from_utf8(name).is_err() => {
+                Trouble::Failed(NOT_UTF8.to_owned())
+            }
+            error => self.trouble(error),
+        }
+    }
+
     pub(super) async fn look(&self, into: Node, name: &[u8]) -> Result<Option<Entry>, Trouble> {
         match self.files.lookup(into, name).await {
             Ok(found) => Ok(Some(found)),
             Err(InodeError::NotFound) => Ok(None),
-            Err(error) => Err(self.trouble(error)),
+            Err(error) => Err(self.trouble_with(name, error)),
         }
     }
 
@@ -126,7 +140,7 @@ impl Entries {
     ) -> Result<Node, Trouble> {
         self.remove_if_there(into, name).await?;
         let made = self.files.make(self.by, (into, name), (kind, device), FRESH).await;
-        made.map(|made| made.node).map_err(|error| self.trouble(error))
+        made.map(|made| made.node).map_err(|error| self.trouble_with(name, error))
     }
 
     pub(super) async fn make_link(
@@ -137,12 +151,12 @@ impl Entries {
     ) -> Result<Node, Trouble> {
         self.remove_if_there(into, name).await?;
         let made = self.files.make_link(self.by, (into, name), text).await;
-        made.map(|made| made.node).map_err(|error| self.trouble(error))
+        made.map(|made| made.node).map_err(|error| self.trouble_with(name, error))
     }
 
     pub(super) async fn make_directory(&self, into: Node, name: &[u8]) -> Result<Node, Trouble> {
         let made = self.files.make_directory(self.by, (into, name), FRESH_DIRECTORY).await;
-        made.map(|made| made.node).map_err(|error| self.trouble(error))
+        made.map(|made| made.node).map_err(|error| self.trouble_with(name, error))
     }
 
     /// A directory of this name, made if it is not there.
@@ -157,7 +171,7 @@ impl Entries {
     pub(super) async fn remove_if_there(&self, into: Node, name: &[u8]) -> Result<(), Trouble> {
         match self.files.unlink(self.by, into, name).await {
             Ok(()) | Err(InodeError::NotFound) => Ok(()),
-            Err(error) => Err(self.trouble(error)),
+            Err(error) => Err(self.trouble_with(name, error)),
         }
     }
 
@@ -170,7 +184,7 @@ impl Entries {
         replace: bool,
     ) -> Result<(), Trouble> {
         let renamed = self.files.rename(self.by, into, (from, to), replace).await;
-        renamed.map_err(|error| self.trouble(error))
+        renamed.map_err(|error| self.trouble_with(to, error))
     }
 
     /// Sets owner, mode and times.
