@@ -114,7 +114,7 @@ mod tests {
             threes += u32::from(three.may_go());
         }
         assert!(threes >= 900 && (threes / 3).abs_diff(ones) <= 2, "{ones} to {threes}");
-        let now = Instant::ZERO;
+        let now = Instant::default();
         let (soon, late) = (now + Duration::from_millis(3), now + Duration::from_secs(2));
         assert_eq!([one.began(now), three.began(soon), three.began(late)], [now, now, late]);
         three.leave();
