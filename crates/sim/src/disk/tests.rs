@@ -154,29 +154,6 @@ fn a_queue_of_32_gains_half_as_much_again_to_three_times() {
     }
 }
 
-/// A queue in which all wait for longer than the age limit, since each command takes its time, is no reason to serve the oldest first: that
-/// makes each take longer still.
-#[test]
-fn a_long_queue_of_slow_writes_is_chosen_from_like_any_other() {
-    let rate = |depth: usize| {
-        let mut bench = Bench::new(&disk_profile("exos-x20"));
-        let (mut prng, start, count) = (Prng::new(9), bench.now, 1000);
-        for submitted in 0..count + depth {
-            if submitted >= depth {
-                bench.answer();
-            }
-            if submitted < count {
-                let at = prng.below(bench.sectors);
-                bench.submit(Action::Write { fua: true, data: true }, at..at + 1);
-            }
-        }
-        count as f64 / bench.now.since(start).as_secs_f64()
-    };
-    let rates = [1, 8, 32].map(rate);
-    println!("writes of parts of sectors a second at depth 1, 8, 32: {rates:?}");
-    assert!(rates[1] > 1.2 * rates[0] && rates[2] > 1.1 * rates[1], "{rates:?}");
-}
-
 /// Without the limit the shortest-positioning rule starves what lies far away.
 #[test]
 fn the_age_limit_bounds_the_worst_wait() {

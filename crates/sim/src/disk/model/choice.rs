@@ -12,9 +12,7 @@
 //! revolution, and what lets it wait 0.1 s costs a third of the random rate. The reason is that a
 //! random command takes ten times as long as one of a stream. So age is counted here in *commands that
 //! overtook it*: `age_commands` of them are worth one revolution. That is a rule of ours in the manner of
-//! theirs; what firmware does is not published. The age limit stays as the last resort, for a command that as many have overtaken as are
-//! looked at: where all wait so long, since each takes its time and there are many, the oldest first would make all take longer, and so
-//! more of them old.
+//! theirs; what firmware does is not published. The age limit stays as the last resort.
 
 use super::{CommandId, DiskModel, Job, Mechanism, Passed, Waiting};
 use crate::disk::geometry::Place;
@@ -198,10 +196,8 @@ impl DiskModel {
     /// them the rest. In nanoseconds throughout: many are looked at.
     fn best_of_queue(&self, now: Instant) -> Option<Choice> {
         let oldest = self.queue.first()?;
-        let looked_at = self.reorder_depth.min(self.queue.len());
-        let is_passed_over = oldest.overtaken >= looked_at as u64;
-        let aged = is_passed_over && now.since(oldest.arrived) >= self.age_limit;
-        let looked_at = if aged { 1 } else { looked_at };
+        let aged = now.since(oldest.arrived) >= self.age_limit;
+        let looked_at = if aged { 1 } else { self.reorder_depth.min(self.queue.len()) };
         let mut best: Option<Choice> = None;
         let mut least = i64::MAX;
         let (here, now_ns) = (self.angle_at(now), now.as_nanos());
