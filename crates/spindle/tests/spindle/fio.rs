@@ -341,6 +341,8 @@ fn a_note_of_the_cache_counts_what_is_read() {
         "--offset=1m",
         "--size=2m",
         "--filename=f",
+        // Else memory forgets the file before it is read.
+        "--invalidate=0",
     ];
     let output = line(dir.path(), &read);
     let told = text(&output.stderr);
