@@ -144,7 +144,7 @@ impl Spa {
         self.lost_but(found, |_, _| RangeSet::default())
     }
 
-    /// Those of them that are newly lost. See the [module](self).
+    /// Those of them that are newly lost: that were not when its newest group was written.
     pub fn newly_lost(&self, found: &FoundPool) -> RangeSet {
         let newest = self.uberblock().txg;
         self.lost_but(found, |missed, top| missed.lost_when(top, newest, self))

@@ -7,7 +7,7 @@
 //! A state is whole when the pool opens there, its space maps can be had, and nothing that leads on is damaged of what was written from
 //! two groups before it on. What is damaged of older blocks is so in all states, and no reason to give up newer ones.
 //!
-//! A state of whose groups some are [newly lost](super::lost) isn't whole either, unless that is accepted: those before the first of them
+//! A state of whose groups some are [newly lost](super::Spa::newly_lost) isn't whole either, unless that is accepted: those before the first of them
 //! have none of it.
 //!
 //! Nothing is written here. Who goes on from such a state writes groups after the newest that was ever on a label
