@@ -249,7 +249,6 @@ fn no_flipped_bit_of_label_header_or_text_is_believed() {
         let text = 4096 + 5632..4096 + 5632 + 2214;
         let bits =
             (512..1024).chain(4096..4096 + 512).chain(text).flat_map(|byte| byte * 8..byte * 8 + 8);
-        let mut older = 0;
         // Every seventh bit: all places within a byte, and most bytes.
         for bit in bits.step_by(7) {
             let mut head = HEADS[0].to_vec();
@@ -257,17 +256,11 @@ fn no_flipped_bit_of_label_header_or_text_is_believed() {
             let FoundGroups { groups, errors, .. } =
                 find_groups(&devices(&[disk("d", SIZE, &head)])).await;
             match groups.first() {
-                Some(group) if group.is_older => {
-                    assert!(group.group.seqno < expected.seqno, "bit {bit} was believed");
-                    assert!(errors.len() == 2, "{errors:?}");
-                    older += 1;
-                }
                 Some(group) => assert_eq!(group.group, expected, "bit {bit} was believed"),
                 // A label whose first letters are wrong is none.
                 None => assert!(!errors.is_empty() || bit / 8 < 520, "bit {bit} was passed over"),
             }
         }
-        assert!(older > 1000, "{older}: the texts before are there");
     });
 }
 
