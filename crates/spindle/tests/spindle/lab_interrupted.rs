@@ -193,6 +193,14 @@ fn a_repeat_that_came_to_no_end_is_not_told_among_the_others() {
     assert_eq!(json["interrupted"], true, "{said}");
 }
 
+/// What a script does that mounts where nobody else sees it; nothing where that can't be, or it ends with 77.
+fn with_mounts_of_its_own(script: &str) -> Option<Output> {
+    let output = Command::new("unshare").args(["-rm", "sh", "-c", script]).output();
+    let output = output.ok().filter(|output| output.status.code() != Some(77))?;
+    let refused = String::from_utf8_lossy(&output.stderr).contains("unshare");
+    (!refused).then_some(output)
+}
+
 /// Runs a tool in a file system of few inodes of its own; nothing where none can be mounted.
 fn in_few_inodes(size: &str, words: &str) -> Option<Output> {
     let dir = tempfile::tempdir().expect("a folder");
@@ -201,10 +209,7 @@ fn in_few_inodes(size: &str, words: &str) -> Option<Output> {
         "mount -t tmpfs -o size={size},nr_inodes=300 few {at} || exit 77; cd {at} && exec {program} lab {words}",
         at = dir.path().display()
     );
-    let output = Command::new("unshare").args(["-rm", "sh", "-c", &script]).output();
-    let output = output.ok().filter(|output| output.status.code() != Some(77))?;
-    let refused = String::from_utf8_lossy(&output.stderr).contains("unshare");
-    (!refused).then_some(output)
+    with_mounts_of_its_own(&script)
 }
 
 #[test]
@@ -367,10 +372,7 @@ fn with_report_on(free_kib: u32, other: &Path, words: &str) -> Option<Output> {
         other = other.display(),
         fill = (512 - free_kib) * 1024,
     );
-    let output = Command::new("unshare").args(["-rm", "sh", "-c", &script]).output();
-    let output = output.ok().filter(|output| output.status.code() != Some(77))?;
-    let refused = String::from_utf8_lossy(&output.stderr).contains("unshare");
-    (!refused).then_some(output)
+    with_mounts_of_its_own(&script)
 }
 
 #[test]
