@@ -30,6 +30,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::rc::{Rc, Weak};
+use stdx::RangeSet;
 use zfs::ZfsError;
 use zfs::dsl::catalog::Node;
 use zfs::dsl::{Dataset, Directory};
@@ -598,10 +599,8 @@ impl Pools {
         match self.named(pool_of(name))? {
             Some(found) => {
                 let spa = self.open_found(found)?;
-                let lost = spa.lost(found);
-                if let Some(first) = lost.iter().next().map(|stretch| stretch.start) {
-                    let (pool, groups) = (found.name.clone(), show::groups(&lost));
-                    let before = found.last_before(first).map(|(group, _)| group);
+                if let Some((groups, before)) = in_words(found, &spa.lost(found)) {
+                    let pool = found.name.clone();
                     self.disks.context().tell(Event::GroupsLost { pool, groups, before });
                 }
                 Ok(spa)
@@ -620,6 +619,12 @@ impl Pools {
         let failed = |error| Error::CannotOpen { name: name.into(), error: Box::new(error) };
         found.map_err(failed)?.ok_or_else(|| Error::NoDataset { name: name.into() })
     }
+}
+
+/// Groups that are lost, in words, and the last group before them of which an uberblock is left; nothing, where none is.
+pub(super) fn in_words(found: &FoundPool, lost: &RangeSet) -> Option<(String, Option<u64>)> {
+    let first = lost.iter().next()?.start;
+    Some((show::groups(lost), found.last_before(first).map(|(group, _)| group)))
 }
 
 impl Pools {

@@ -8,7 +8,7 @@
 //! A pool that was not exported may be another host's: [`host`](super::host) decides whether it is opened for writing. One of which
 //! groups are lost is only where [that is accepted](Opening::accepts_loss).
 
-use super::find::{HeldBy, PoolPlace, Pools};
+use super::find::{HeldBy, PoolPlace, Pools, in_words};
 use super::fresh::HostFresh;
 use super::host::check_not_in_use;
 use super::members::{NewMember, Wanted};
@@ -22,7 +22,6 @@ use ::zfs::ZfsError;
 use ::zfs::dsl::catalog::Node;
 use ::zfs::dsl::dependents::{self, Datasets, KnownSnapshot};
 use ::zfs::dsl::make::Fresh;
-use ::zfs::show;
 use ::zfs::spa::add::NewVdevs;
 use ::zfs::spa::config::LabelState;
 use ::zfs::spa::datasets::{TaskError, Tasks};
@@ -96,10 +95,10 @@ pub(crate) fn check_nothing_lost(pools: &Pools, found: &Rc<FoundPool>) -> Result
         return Ok(());
     }
     let Ok(spa) = pools.try_open(found) else { return Ok(()) };
-    let lost = spa.newly_lost(found);
-    let Some(first) = lost.iter().next().map(|stretch| stretch.start) else { return Ok(()) };
-    let before = found.last_before(first).map(|(group, _)| group);
-    Err(Error::PoolLost { name: found.name.clone(), groups: show::groups(&lost), before })
+    match in_words(found, &spa.newly_lost(found)) {
+        Some((groups, before)) => Err(Error::PoolLost { name: found.name.clone(), groups, before }),
+        None => Ok(()),
+    }
 }
 
 /// Opens a pool for writing whose devices are open for that, without those that end too soon. A command is put down in its history.
