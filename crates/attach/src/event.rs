@@ -184,6 +184,12 @@ pub enum Event {
         groups: String,
         before: Option<u64>,
     },
+    /// Devices of it went on without the others, and what they wrote by themselves, the last of it then, is only on them.
+    WentApart {
+        pool: String,
+        devices: String,
+        seconds: u64,
+    },
     ActivityCheck {
         pool: String,
         seconds: u64,
@@ -483,6 +489,12 @@ impl fmt::Display for Event {
                     "of pool '{pool}' not all that was written in {groups} can be read ('zpool status' tells why){older}"
                 )
             }
+            Event::WentApart { pool, devices, seconds } => write!(
+                f,
+                "pool '{pool}': {devices} went on without the others, until {}: what was written then is only there, and is shown where \
+                 those alone are named with -d",
+                ::zfs::show::universal_date(*seconds)
+            ),
             Event::NotExported { pool } => write!(
                 f,
                 "pool '{pool}' was not exported: it is read as it stood at its last transaction group"

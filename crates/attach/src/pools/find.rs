@@ -39,7 +39,9 @@ use zfs::mounted::Mounted;
 use zfs::show;
 use zfs::spa::config::LabelState;
 use zfs::spa::live::Live;
-use zfs::spa::{self, FoundPool, GROUPS_KEPT, Member, OpenError, OpenOptions, PoolState, Spa};
+use zfs::spa::{
+    self, Apart, FoundPool, GROUPS_KEPT, Member, OpenError, OpenOptions, PoolState, Spa,
+};
 use zfs_format::vdev::Vdev;
 
 /// Where pools lie, and how they are opened.
@@ -590,6 +592,19 @@ impl Pools {
         self.wait(async move { Spa::open(&rt, &found, options).await.map(Rc::new) })
     }
 
+    /// Devices of a pool that went on without the others, if some did; of one that can't be asked nothing is known.
+    pub fn apart(&self, found: &FoundPool) -> Option<Apart> {
+        let own = Rc::new(found.of_others()?);
+        self.try_open(&own).ok()?.went_on_without(&own, found)
+    }
+
+    /// What these devices of a pool are called.
+    pub(super) fn called(&self, found: &FoundPool, devices: &BTreeSet<u64>) -> String {
+        let members = devices.iter().filter_map(|guid| found.members.get(guid));
+        let names: Vec<String> = members.map(|one| one.device.name().to_string()).collect();
+        names.join(", ")
+    }
+
     /// Opens the pool that a dataset's name begins with, and says what of it is lost.
     ///
     /// # Errors
@@ -602,6 +617,11 @@ impl Pools {
                 if let Some((groups, before)) = in_words(found, &spa.lost(found)) {
                     let pool = found.name.clone();
                     self.disks.context().tell(Event::GroupsLost { pool, groups, before });
+                }
+                if let Some(apart) = self.apart(found) {
+                    let devices = self.called(found, &apart.devices);
+                    let (pool, seconds) = (found.name.clone(), apart.last.1);
+                    self.disks.context().tell(Event::WentApart { pool, devices, seconds });
                 }
                 Ok(spa)
             }

@@ -27,7 +27,7 @@ use ::zfs::spa::config::LabelState;
 use ::zfs::spa::datasets::{TaskError, Tasks};
 use ::zfs::spa::live::{GivenUpLog, Live, LiveOptions};
 use ::zfs::spa::rewind::{self, Back};
-use ::zfs::spa::{FoundPool, OpenOptions, PoolState, Spa};
+use ::zfs::spa::{Apart, FoundPool, OpenOptions, PoolState, Spa};
 use rt::DeviceRef;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -85,13 +85,24 @@ fn rewound(
     Ok(pools.wait(async move { rewind::newest_whole(&rt, &found, options, how).await })?)
 }
 
-/// Refuses a pool of which groups are [newly lost](::zfs::spa::Spa::newly_lost): who writes to it overwrites what was there before
-/// them. Of one that can't be read who opens it says why.
+/// Refuses a pool of which devices went on [apart](Apart), or groups are [newly lost](::zfs::spa::Spa::newly_lost): who writes to it
+/// overwrites what is only there, or what was there before them. Of one that can't be read who opens it says why.
 ///
 /// # Errors
-/// Some are.
-pub(crate) fn check_nothing_lost(pools: &Pools, found: &Rc<FoundPool>) -> Result<(), Error> {
-    if !found.may_have_lost() {
+/// Some did or are, and it is not to be opened in a way that accepts that. A state that it is taken back to has lost nothing.
+pub(crate) fn check_nothing_lost(
+    pools: &Pools,
+    found: &Rc<FoundPool>,
+    how: Opening,
+) -> Result<(), Error> {
+    if how.accepts_loss {
+        return Ok(());
+    }
+    if let Some(Apart { devices, after, last: (_, seconds) }) = pools.apart(found) {
+        let (name, devices) = (found.name.clone(), pools.called(found, &devices));
+        return Err(Error::PoolApart { name, devices, after, seconds });
+    }
+    if how.rewind.is_some() || !found.may_have_lost() {
         return Ok(());
     }
     let Ok(spa) = pools.try_open(found) else { return Ok(()) };
@@ -194,10 +205,7 @@ impl LivePool {
             if !how.watched {
                 check_not_in_use(&pools, found, how.force)?;
             }
-            // A state that it is taken back to is whole.
-            if how.rewind.is_none() && !how.accepts_loss {
-                check_nothing_lost(&pools, found)?;
-            }
+            check_nothing_lost(&pools, found, how)?;
             (pools.writing(found), found.guid)
         };
         let disks = Disks::open_writing(&place.events, place.devices, &writing)?;

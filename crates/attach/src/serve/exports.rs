@@ -249,10 +249,11 @@ impl Served {
             Entry::Vacant(place) => place,
         };
         check_not_in_use(pools, found, force)?;
-        check_nothing_lost(pools, found)?;
+        let how = Opening::default();
+        check_nothing_lost(pools, found, how)?;
         pools.check_writable(found)?;
         let files = pools.paths_of(found);
-        let live = open_live(pools, found, None, Opening::default())?;
+        let live = open_live(pools, found, None, how)?;
         Ok(Rc::clone(&place.insert(HeldBy::new(pools, live, files)).live))
     }
 

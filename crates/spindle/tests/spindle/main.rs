@@ -43,6 +43,7 @@ mod nbd_client;
 mod not_ours;
 mod past_damage;
 mod pitfalls;
+mod pool_apart;
 mod pool_damage;
 mod pool_devices;
 mod pool_lost;

@@ -271,7 +271,7 @@ fn logged_and_killed(at: &Path) -> Option<Vec<u8>> {
 }
 
 /// What OpenZFS's machine says to a script, with these disks in `/p`; nothing, said aloud, where there is none.
-fn kernel(at: &Path, disks: &[&str], script: &str) -> Option<String> {
+pub(crate) fn kernel(at: &Path, disks: &[&str], script: &str) -> Option<String> {
     let oracle = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/oracle/oracle");
     let qemu = Command::new("qemu-system-x86_64").arg("--version").output().is_ok();
     if !oracle.is_file() || !qemu {

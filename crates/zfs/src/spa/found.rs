@@ -78,9 +78,14 @@ pub struct Member {
 }
 
 impl Member {
+    /// Its newest uberblock.
+    pub(super) fn newest(&self) -> Option<&Uberblock> {
+        self.labels.best_uberblock().map(|found| &found.uberblock)
+    }
+
     /// The newest group whose uberblock it has.
     pub(super) fn last_group(&self) -> Option<u64> {
-        self.labels.best_uberblock().map(|found| found.uberblock.txg)
+        self.newest().map(|uberblock| uberblock.txg)
     }
 
     /// How new it is: labels are not always written with an uberblock.
@@ -225,7 +230,7 @@ fn member(device: &DeviceRef, labels: Labels) -> Option<Member> {
     Some(Member { device: device.clone(), guid, pool_guid, txg, state, config, labels })
 }
 
-fn pool(guid: u64, members: Vec<Member>) -> Option<FoundPool> {
+pub(super) fn pool(guid: u64, members: Vec<Member>) -> Option<FoundPool> {
     // The tree of each top-level vdev by its newest member.
     let mut tops: BTreeMap<u64, (u64, Vdev)> = BTreeMap::new();
     for member in members.iter().filter(|member| member.txg != 0) {

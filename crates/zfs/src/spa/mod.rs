@@ -33,6 +33,7 @@
 //! What one can ask of an open pool is [`inspect`](crate::inspect).
 
 pub mod add;
+mod apart;
 mod beat;
 mod behind;
 mod checkpoint;
@@ -72,6 +73,7 @@ mod space_maps;
 mod vdevs;
 pub mod volumes;
 
+pub use apart::Apart;
 pub use beat::Room;
 pub use error::{GROUPS_KEPT, LoadKeyError, OpenError};
 pub use found::{Found, FoundPool, Member, PoolState, find, member_on};

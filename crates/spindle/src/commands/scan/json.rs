@@ -31,6 +31,7 @@ impl Scan {
                 "devices": standing.devices.values().collect::<Vec<_>>(),
                 "lacking": standing.lacking(found),
                 "lost": standing.stale.lost_json(&standing.health, &standing.devices),
+                "apart": standing.stale.apart_json(&standing.health, &standing.devices),
                 "stale": stale.collect::<Vec<_>>(), "short": short.collect::<Vec<_>>(), "by_force": forced,
                 "next": is_next.then(|| format!("{} zfs list -r {}", self.command, self.pool_name(found))),
             })

@@ -86,7 +86,7 @@ impl Standing {
     /// What of it can't be read though it opens, and whether what is missing may be newer: sentences.
     pub fn lost(&self) -> Vec<String> {
         let lost = self.stale.lost_said(&self.health, &self.devices).into_iter();
-        lost.chain(self.stale.perhaps_older(&self.health, &self.devices)).collect()
+        lost.chain(self.stale.notes(&self.health, &self.devices)).collect()
     }
 
     /// What a vdev is called: a device by its whole path.
@@ -209,7 +209,7 @@ fn listed(pools: &Pools, found: &Rc<FoundPool>) -> Listed {
         let (version, features) = (spa.uberblock().version, Vec::new());
         return Listed {
             health,
-            lacking: Lacking::of(&spa, found),
+            lacking: Lacking::of(pools, &spa, found),
             state,
             devices,
             version,

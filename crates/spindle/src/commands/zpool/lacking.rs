@@ -8,12 +8,13 @@
 use super::tree::{self, Devices, Naming};
 use crate::commands::clock;
 use crate::printable;
+use attach::pools::Pools;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use stdx::RangeSet;
 use zfs::health::{Health, VdevHealth, lost_groups};
 use zfs::show;
-use zfs::spa::{FoundPool, Lost, Missed, Spa};
+use zfs::spa::{Apart, FoundPool, Lost, Missed, Spa};
 
 /// Devices that are named in a line; more are counted.
 const DEVICES_MAX: usize = 8;
@@ -26,15 +27,18 @@ pub struct Lacking {
     before: BTreeMap<u64, (u64, u64)>,
     /// The group that is shown, and when it was written.
     shown: (u64, u64),
+    /// Devices that went on without the others.
+    apart: Option<Apart>,
 }
 
 impl Lacking {
     /// Of a pool that is open.
-    pub fn of(spa: &Spa, found: &FoundPool) -> Lacking {
+    pub fn of(pools: &Pools, spa: &Spa, found: &FoundPool) -> Lacking {
         let missed = Missed::of(spa, found);
         let before = missed.starts().filter_map(|first| Some((first, found.last_before(first)?)));
         let (before, uberblock) = (before.collect(), spa.uberblock());
-        Lacking { missed, before, shown: (uberblock.txg, uberblock.timestamp) }
+        let (shown, apart) = ((uberblock.txg, uberblock.timestamp), pools.apart(found));
+        Lacking { missed, before, shown, apart }
     }
 
     /// The groups that a leaf lacks which is online; nothing of others: that those lack something goes without saying.
@@ -129,9 +133,38 @@ impl Lacking {
         lost.collect()
     }
 
+    /// Whether devices went on without the others, or what is missing may be newer: sentences.
+    pub fn notes(&self, root: &VdevHealth, devices: &Devices) -> Vec<String> {
+        let apart = self.apart(root, devices).into_iter();
+        apart.chain(self.perhaps_older(root, devices)).collect()
+    }
+
+    /// A sentence where devices went on without the others.
+    pub fn apart(&self, root: &VdevHealth, devices: &Devices) -> Option<String> {
+        let apart = self.apart.as_ref()?;
+        Some(format!(
+            "{} went on without the others after group {}, until {}: what was written then is only there; it is shown where those alone are \
+             named with -d, and is overwritten when the pool is written",
+            listed(&leaves_of(apart, root), devices),
+            apart.after,
+            show::date(apart.last.1, &clock::local()),
+        ))
+    }
+
+    /// The same as JSON.
+    pub fn apart_json(&self, root: &VdevHealth, devices: &Devices) -> Option<Value> {
+        let apart = self.apart.as_ref()?;
+        let names = leaves_of(apart, root).into_iter().map(|leaf| path(leaf, devices));
+        let (last, time) = apart.last;
+        Some(json!({
+            "devices": names.collect::<Vec<_>>(), "group_before": apart.after,
+            "last_group": last, "last_time": time,
+        }))
+    }
+
     /// A sentence where the devices that are missing would do for the pool by themselves, and nothing was written without them, as far as
     /// those know that are here: they may be newer.
-    pub fn perhaps_older(&self, root: &VdevHealth, devices: &Devices) -> Option<String> {
+    fn perhaps_older(&self, root: &VdevHealth, devices: &Devices) -> Option<String> {
         let mut missing = Vec::new();
         root.each_leaf(&mut |leaf| {
             if !self.missed.is_there(leaf) && self.missed.lacks(leaf.vdev.guid).is_none() {
@@ -159,6 +192,17 @@ impl Lacking {
             listed(&missing, devices),
         ))
     }
+}
+
+/// The leaves that went on without the others.
+fn leaves_of<'a>(apart: &Apart, root: &'a VdevHealth) -> Vec<&'a VdevHealth> {
+    let mut leaves = Vec::new();
+    root.each_leaf(&mut |leaf| {
+        if apart.devices.contains(&leaf.vdev.guid) {
+            leaves.push(leaf);
+        }
+    });
+    leaves
 }
 
 fn groups_json(groups: &RangeSet) -> Value {

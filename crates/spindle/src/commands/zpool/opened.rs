@@ -98,7 +98,7 @@ impl Opened {
             Failure::failed(format!("cannot open '{}': {text}", found.name))
         };
         let (view, state, health) = done.map_err(failed)?;
-        let lacking = Lacking::of(&spa, found);
+        let lacking = Lacking::of(pools, &spa, found);
         Ok(Opened { spa, view, state, health, lacking, suspended, errors, devices, sizes })
     }
 

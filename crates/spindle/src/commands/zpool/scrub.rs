@@ -96,8 +96,15 @@ pub fn run(args: &ScrubArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     if args.json {
         print_json(&as_json(&spa, &scrubbed, &named, &report, took, &names))?;
     } else {
-        let about =
-            About { spa: &spa, found: &found, scrubbed: &scrubbed, named: &named, is_cut, took };
+        let about = About {
+            pools: &pools,
+            spa: &spa,
+            found: &found,
+            scrubbed: &scrubbed,
+            named: &named,
+            is_cut,
+            took,
+        };
         print(&as_text(&about, &report, &health, &names))?;
     }
     match whole {
@@ -230,6 +237,7 @@ fn state(health: VdevHealth) -> String {
 
 /// What the text is about.
 struct About<'a> {
+    pools: &'a Pools,
     spa: &'a Spa,
     found: &'a FoundPool,
     scrubbed: &'a Scrubbed,
@@ -314,9 +322,9 @@ fn as_text(
     health: &PoolHealth,
     devices: &Devices,
 ) -> String {
-    let About { spa, found, scrubbed, named, is_cut, took } = *about;
+    let About { pools, spa, found, scrubbed, named, is_cut, took } = *about;
     let progress = scrubbed.progress;
-    let lacking = Lacking::of(spa, found);
+    let lacking = Lacking::of(pools, spa, found);
     let seconds = took.as_secs_f64();
     let rate = show::bytes((progress.allocated as f64 / seconds.max(0.001)) as u64);
     let mut out = String::new();
@@ -340,8 +348,8 @@ fn as_text(
             printable::word(spa.name())
         );
     }
-    if let Some(perhaps) = lacking.perhaps_older(health, devices) {
-        let _ = writeln!(out, "  note: {}", printable::line(&perhaps));
+    for note in lacking.notes(health, devices) {
+        let _ = writeln!(out, "  note: {}", printable::line(&note));
     }
     let _ = writeln!(
         out,

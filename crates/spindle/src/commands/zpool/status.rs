@@ -158,8 +158,8 @@ fn as_text(out: &mut String, one: &Opened, reason: Reason, damaged: &[Vec<u8>], 
     let _ =
         write!(out, "  pool: {}\n state: {}\n", printable::word(&one.view.name), one.view.health);
     troubles(out, reason, &one.lost());
-    if let Some(perhaps) = one.lacking.perhaps_older(&one.health, &one.devices) {
-        let _ = writeln!(out, "  note: {}", printable::line(&perhaps));
+    for note in one.lacking.notes(&one.health, &one.devices) {
+        let _ = writeln!(out, "  note: {}", printable::line(&note));
     }
     scans(out, one, form);
     removal(out, one, form);
@@ -394,6 +394,9 @@ fn as_json(one: &Opened, reason: Reason, form: &Form<'_>) -> Map<String, Value> 
     let lost = one.lacking.lost_json(&one.health, &one.devices);
     if !lost.is_empty() {
         object.insert("lost".to_owned(), lost.into());
+    }
+    if let Some(apart) = one.lacking.apart_json(&one.health, &one.devices) {
+        object.insert("apart".to_owned(), apart);
     }
     if let Some(scan) = one.state.scan.as_ref().filter(|scan| scan.function != 0) {
         object.insert("scan_stats".to_owned(), scan_json(scan, form));

@@ -199,7 +199,9 @@ impl<'a> Import<'a> {
     ) -> Result<VdevHealth, Failure> {
         let health = health::of_pool(&spa.vdevs(), &found.present(), false);
         let (names, _) = devices(pools, found);
-        say_lacking(&found.name, &Lacking::of(spa, found).lost_said(&health, &names));
+        let lacking = Lacking::of(pools, spa, found);
+        let apart = lacking.apart(&health, &names).into_iter().collect();
+        say_lacking(&found.name, &[lacking.lost_said(&health, &names), apart].concat());
         if !self.args.without_log {
             refuse_without_log(pools, found, &health)?;
         }
