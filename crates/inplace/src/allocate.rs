@@ -24,6 +24,8 @@ use crate::layout::{Extent, Shape};
 use crate::meta::MetaRef;
 use crate::settings::Spread;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use stdx::RangeSet;
 
 /// Blocks kept from ordinary requests: XFS's figure for its own reserve.
 const POOL_BLOCKS_MAX: u64 = 8192;
@@ -38,8 +40,8 @@ pub(crate) struct Space {
     pub(crate) descriptors: Vec<MetaRef>,
     pub(crate) inode_maps: BTreeMap<u32, InodeMap>,
     regions: Vec<Region>,
-    /// Regions with free blocks.
-    with_free: BTreeSet<u32>,
+    /// Regions with free blocks: few stretches of very many.
+    with_free: RangeSet,
     groups: Vec<Group>,
     by_directories: BTreeSet<(u32, u32)>,
     with_inodes: BTreeSet<u32>,
@@ -58,7 +60,8 @@ pub(crate) struct Space {
 #[derive(Default)]
 struct Region {
     free: u32,
-    map: Option<FreeMap>,
+    /// Of one that was used since the mount: few of very many.
+    map: Option<Box<FreeMap>>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -74,7 +77,7 @@ impl Space {
             descriptors: blocks,
             inode_maps: BTreeMap::new(),
             regions: Vec::new(),
-            with_free: BTreeSet::new(),
+            with_free: RangeSet::default(),
             groups: vec![Group::default(); shape.groups as usize],
             by_directories: BTreeSet::new(),
             with_inodes: BTreeSet::new(),
@@ -89,15 +92,22 @@ impl Space {
         space
     }
 
-    /// Enters what a region's descriptor says, at the mount.
-    pub(crate) fn set_region(&mut self, region: u32, free: u32) {
-        self.regions[region as usize].free = free;
-        self.available += u64::from(free);
-        if free > 0 {
-            self.with_free.insert(region);
+    /// Enters what the descriptors of all regions say: how many blocks are free in each, at the mount.
+    pub(crate) fn set_regions(&mut self, free: &[u32]) {
+        assert_eq!(free.len(), self.regions.len(), "each region has a descriptor");
+        let mut region = 0;
+        for stretch in free.chunk_by(|one, next| (*one > 0) == (*next > 0)) {
+            let end = region + stretch.len() as u64;
+            if stretch[0] > 0 {
+                self.with_free.insert(region..end);
+            }
+            region = end;
         }
-        let total = self.available;
-        self.pool = POOL_BLOCKS_MAX.min(total / 20);
+        for (region, free) in self.regions.iter_mut().zip(free) {
+            region.free = *free;
+            self.available += u64::from(*free);
+        }
+        self.pool = POOL_BLOCKS_MAX.min(self.available / 20);
     }
 
     /// Enters what a group's descriptor says.
@@ -120,7 +130,7 @@ impl Space {
     }
 
     pub(crate) fn set_map(&mut self, region: u32, map: FreeMap) {
-        self.regions[region as usize].map = Some(map);
+        self.regions[region as usize].map = Some(Box::new(map));
     }
 
     /// Blocks that an ordinary request could have.
@@ -153,7 +163,7 @@ impl Space {
         let region = &mut self.regions[number as usize];
         region.free -= len;
         if region.free == 0 {
-            self.with_free.remove(&number);
+            self.with_free.remove(alone(number));
         }
     }
 
@@ -165,7 +175,7 @@ impl Space {
         if let Some(map) = &mut region.map {
             map.give(start, extent.len as u32);
         }
-        self.with_free.insert(number);
+        self.with_free.insert(alone(number));
     }
 
     /// Gives granted or freed blocks, all of one region, back to the free maps.
@@ -211,7 +221,9 @@ impl Space {
 
     /// The next region with free blocks from `from` on, going round.
     fn next_region(&self, from: u32) -> Option<u32> {
-        self.with_free.range(from..).next().or_else(|| self.with_free.first()).copied()
+        let regions = self.regions.len() as u64;
+        let next = |from| self.with_free.within(from..regions).next();
+        next(u64::from(from)).or_else(|| next(0)).map(|stretch| stretch.start as u32)
     }
 
     /// Drops all reservation windows: someone needs the blocks.
@@ -310,4 +322,10 @@ impl Space {
             }
         }
     }
+}
+
+/// The stretch of one region.
+fn alone(region: u32) -> Range<u64> {
+    let region = u64::from(region);
+    region..region + 1
 }

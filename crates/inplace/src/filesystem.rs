@@ -318,19 +318,21 @@ async fn load_tables(core: &Rc<Core>) -> Result<Vec<u64>, TreeErrorKind> {
     let shape = core.shape;
     let blocks = core.blocks(shape.descriptors).await?;
     *core.space.borrow_mut() = Space::new(&shape, blocks);
+    let mut free = Vec::with_capacity(shape.regions as usize);
     for region in 0..shape.regions {
         let descriptor = core.descriptor(region);
         let most = shape.region(region).len - shape.region_metadata(region);
         if u64::from(descriptor.free_blocks) > most {
             return Err(core.stray(shape.bitmap_block(region)));
         }
+        free.push(descriptor.free_blocks);
         let group = shape.group_of_region(region);
-        let mut space = core.space.borrow_mut();
-        space.set_region(region, descriptor.free_blocks);
         if region == shape.first_region(group) {
-            space.set_group(group, descriptor.free_inodes, descriptor.directories);
+            let Descriptor { free_inodes, directories, .. } = descriptor;
+            core.space.borrow_mut().set_group(group, free_inodes, directories);
         }
     }
+    core.space.borrow_mut().set_regions(&free);
     let blocks = core.blocks(shape.orphans).await?;
     Ok(core.inodes.set_orphan_blocks(blocks, shape.block))
 }
