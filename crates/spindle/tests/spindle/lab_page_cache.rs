@@ -6,6 +6,7 @@
 //! parity reads the rest.
 
 use crate::lab_runs::{json, printed};
+use fixtures::extent::by_extent;
 use serde_json::Value;
 
 const STREAM: &str = r#"
@@ -47,7 +48,9 @@ working_set = "1g"
 #[test]
 fn a_stream_comes_at_the_rate_of_the_disks_at_any_depth_and_width() {
     let dir = tempfile::tempdir().expect("a folder");
-    std::fs::write(dir.path().join("s.toml"), STREAM).expect("written");
+    let rounds = format!("rounds_max = {}", by_extent(2, 4));
+    let study = STREAM.replace("rounds_max = 4", &rounds);
+    std::fs::write(dir.path().join("s.toml"), study).expect("written");
     // Of 160 GB, not 20 TB, whose file system is made and mounted for each cell.
     let disk = include_str!("../../../../hardware/exos-x20.toml");
     let sectors = disk.lines().find(|line| line.starts_with("sectors = ")).expect("sectors");
