@@ -32,7 +32,7 @@ use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
-use volume::lvm::{self, Group, find_groups};
+use volume::lvm::{self, Group, Lacking, Lacks, find_groups};
 use volume::partition::{self, Partition, Table};
 
 /// A partition of a device.
@@ -53,6 +53,13 @@ impl Part {
     /// Whether it lies on a RAID set.
     pub fn is_on_array(&self) -> bool {
         matches!(self.on, Whole::Array(_))
+    }
+
+    /// What of it the end of its disk cuts off.
+    pub fn lacking(&self) -> Option<Lacking> {
+        let (there, all) = (self.partition.len.bytes(), self.partition.cut?.bytes());
+        let why = Lacks::CutShort(self.of.clone());
+        Some(Lacking { why, bytes: all - there, within: there..all })
     }
 }
 
