@@ -9,7 +9,7 @@ use ::md::assemble::Why;
 use ::md::live::LiveError;
 use ::zfs::ZfsError;
 use ::zfs::spa::live::Reason;
-use rt::{IoErrorKind, Panicked, StreamError};
+use rt::{IoError, IoErrorKind, Panicked, StreamError};
 use std::fmt;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -223,6 +223,15 @@ pub enum Event {
         dataset: String,
         reads: u64,
     },
+    /// A client of an export gets an error, since its device can't.
+    RequestFailed {
+        export: String,
+        error: IoError,
+    },
+    RequestsCounted,
+    RequestsSum {
+        failed: u64,
+    },
     /// A volume is read although a part of it is not there.
     ReadInPart {
         volume: String,
@@ -320,6 +329,9 @@ impl Event {
             | Event::Damage { .. }
             | Event::DamageCounted
             | Event::DamageSum { .. }
+            | Event::RequestFailed { .. }
+            | Event::RequestsCounted
+            | Event::RequestsSum { .. }
             | Event::ReadInPart { .. }
             | Event::ReadAsZeros { .. }
             | Event::ReadAsZerosLater
@@ -520,6 +532,11 @@ impl fmt::Display for Event {
             ),
             Event::DamageCounted => f.write_str("what more can't be read is only counted"),
             Event::DamageSum { dataset, reads } => write!(f, "{dataset}: {reads} reads failed"),
+            Event::RequestFailed { export, error } => {
+                write!(f, "a client of '{export}' gets an error: {error}")
+            }
+            Event::RequestsCounted => f.write_str("what more fails is only counted"),
+            Event::RequestsSum { failed } => write!(f, "{failed} requests of clients failed"),
             Event::ReadInPart { volume, lacking: Lacking { why, bytes, within } } => {
                 let (from, to) = (within.start, within.end);
                 match why {
