@@ -582,9 +582,18 @@ impl Disks {
 
     /// Tells what could not be had.
     pub(crate) fn tell_lost(&self) {
-        let complaints = self.complaints.iter().chain(&self.of_refused);
-        let complaints = complaints.cloned().map(Event::Complaint);
-        complaints.for_each(|complaint| self.context.tell(complaint));
+        self.tell_lost_but(&[]);
+    }
+
+    /// The same, but for what was told already.
+    pub(crate) fn tell_lost_but(&self, told: &[String]) {
+        let new = self.lost().filter(|text| !told.contains(text));
+        new.cloned().map(Event::Complaint).for_each(|complaint| self.context.tell(complaint));
+    }
+
+    /// What could not be had, and why.
+    pub(crate) fn lost(&self) -> impl Iterator<Item = &String> {
+        self.complaints.iter().chain(&self.of_refused)
     }
 }
 
