@@ -101,7 +101,8 @@ pub fn mbr(input: &[u8]) {
             parts.iter().map(|(at, sector)| (*at, &sector[..])).collect();
         let whole = device(&disk("disk", DISK, &parts));
         let Ok(Some(table)) = mbr::read_table(&whole).await else { return };
-        assert!(table.partitions.len() + table.beyond.len() <= 4 + mbr::LOGICAL_MAX as usize);
+        let most = 4 + mbr::LOGICAL_MAX as usize;
+        assert!(table.partitions.len() <= most && table.beyond.len() <= most);
         for partition in &table.partitions {
             let end = partition.start.bytes().checked_add(partition.len.bytes());
             assert!(end.is_some_and(|end| end <= DISK.bytes()), "{partition:?}");
@@ -192,9 +193,19 @@ pub fn lvm_group(input: &[u8]) {
         let groups = find_groups(&[disk]).await.groups;
         for group in &groups {
             for volume in &group.group.logical {
-                let Ok(opened) = group.open(&rt, &volume.name) else { continue };
-                let len = opened.geometry().capacity.min(ByteCount::kib(64));
-                let _ = opened.submit(rt::Request::read(stdx::Offset::ZERO, len)).await;
+                let lacking: u64 = group.lacking(volume).iter().map(|one| one.bytes).sum();
+                let whole = group.open(&rt, &volume.name).ok();
+                let in_part = group.open_in_part(&rt, &volume.name).ok();
+                if let Some(in_part) = &in_part {
+                    assert!(
+                        lacking <= in_part.geometry().capacity.bytes()
+                            && (lacking > 0 || whole.is_some())
+                    );
+                }
+                for opened in whole.into_iter().chain(in_part) {
+                    let len = opened.geometry().capacity.min(ByteCount::kib(64));
+                    let _ = opened.submit(rt::Request::read(stdx::Offset::ZERO, len)).await;
+                }
             }
         }
     });

@@ -214,6 +214,8 @@ pub enum Error {
     JoinsServed { path: PathBuf, whole: PathBuf },
     #[error("{}: there is no such partition ({listed})", .path.display())]
     NoPartition { path: PathBuf, listed: String },
+    #[error("{}: its disk ends before it does (cut short?), so it is only read", .path.display())]
+    CutPartition { path: PathBuf },
     #[error(
         "{}: {} is a member of a RAID set itself, and its partitions are the set's: name those (SET:N)",
         .path.display(), .whole.display()
@@ -484,6 +486,11 @@ impl Error {
             Error::ForcedIsRead { .. } => true,
             _ => false,
         }
+    }
+
+    /// Whether the rest of it is read by who goes on past what can't be read.
+    pub fn skip_helps(&self) -> bool {
+        matches!(self, Error::Lvm(LvmError::Missing { .. } | LvmError::DeviceTooSmall { .. }))
     }
 
     /// Whether it was asked wrongly: another call would do.

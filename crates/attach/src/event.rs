@@ -9,13 +9,15 @@ use ::md::assemble::Why;
 use ::md::live::LiveError;
 use ::zfs::ZfsError;
 use ::zfs::spa::live::Reason;
-use rt::{IoErrorKind, Panicked, StreamError};
+use rt::{IoError, IoErrorKind, Panicked, StreamError};
 use std::fmt;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use stdx::{ByteCount, RangeSet};
 use volume::content::Content;
+use volume::lvm::{Lacking, Lacks};
+use volume::partition::copy_as_long;
 
 /// Stretches that are named of what can't be read.
 const STRETCHES_TOLD_MAX: usize = 1000;
@@ -227,6 +229,20 @@ pub enum Event {
         dataset: String,
         reads: u64,
     },
+    /// A client of an export gets an error, since its device can't.
+    RequestFailed {
+        export: String,
+        error: IoError,
+    },
+    RequestsCounted,
+    RequestsSum {
+        failed: u64,
+    },
+    /// A volume is read although a part of it is not there.
+    ReadInPart {
+        volume: String,
+        lacking: Lacking,
+    },
     /// Zeros stand for it, as was asked for.
     ReadAsZeros {
         device: Arc<str>,
@@ -319,6 +335,10 @@ impl Event {
             | Event::Damage { .. }
             | Event::DamageCounted
             | Event::DamageSum { .. }
+            | Event::RequestFailed { .. }
+            | Event::RequestsCounted
+            | Event::RequestsSum { .. }
+            | Event::ReadInPart { .. }
             | Event::ReadAsZeros { .. }
             | Event::ReadAsZerosLater
             | Event::ReadAsZerosAll { .. }
@@ -429,9 +449,9 @@ impl fmt::Display for Event {
                     Why::Removed => f.write_str("the other members do not count it any more"),
                     Why::CutShort { has, needed } => write!(
                         f,
-                        "its data area would lie beyond the device's {has}: is it cut short? Where the set lacks it, a copy of \
-                         {} bytes with zeros at its end (truncate -s) is taken; what was cut off is lost",
-                        needed.bytes()
+                        "its data area would lie beyond the device's {has}: is it cut short? Where the set lacks it, {} is taken; what was cut \
+                         off is lost",
+                        copy_as_long(device, needed.bytes())
                     ),
                 }
             }
@@ -524,6 +544,24 @@ impl fmt::Display for Event {
             ),
             Event::DamageCounted => f.write_str("what more can't be read is only counted"),
             Event::DamageSum { dataset, reads } => write!(f, "{dataset}: {reads} reads failed"),
+            Event::RequestFailed { export, error } => {
+                write!(f, "a client of '{export}' gets an error: {error}")
+            }
+            Event::RequestsCounted => f.write_str("what more fails is only counted"),
+            Event::RequestsSum { failed } => write!(f, "{failed} requests of clients failed"),
+            Event::ReadInPart { volume, lacking: Lacking { why, bytes, within } } => {
+                let (from, to) = (within.start, within.end);
+                match why {
+                    Lacks::Missing(id) => write!(
+                        f,
+                        "{volume}: the physical volume {id} is missing: {bytes} bytes that lay on it, within bytes {from} to {to}, can't be read"
+                    ),
+                    Lacks::CutShort(device) => write!(
+                        f,
+                        "{volume}: {device} ends too soon: {bytes} bytes that lay behind its end, within bytes {from} to {to}, can't be read"
+                    ),
+                }
+            }
             Event::ReadAsZeros { device, bytes, kind } => write!(
                 f,
                 "{device}: bytes {} to {} can't be read ({kind}): zeros stand for them",

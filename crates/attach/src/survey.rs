@@ -13,7 +13,8 @@
 //! Nothing is written, and nothing that was read is believed beyond being shown.
 
 use crate::disks::{Array, Disks, Part, Refused, Whole};
-use crate::event::Event;
+use crate::event::{Event, Events};
+use crate::past_damage::PastDamage;
 use crate::pools::Pools;
 use crate::sets::running::client::picture;
 use crate::sets::running::protocol::Doing;
@@ -26,8 +27,7 @@ use std::path::Path;
 use std::rc::Rc;
 use stdx::{ByteCount, MIB, Offset};
 use volume::content::{Content, identify};
-use volume::lvm::metadata::Mapping;
-use volume::lvm::{Group, LogicalVolume, LvmError};
+use volume::lvm::{Group, Lacks, LogicalVolume};
 
 /// Bytes at the start of a place that are looked at for anything but zeros, where nothing is known by its form.
 const START: ByteCount = ByteCount(MIB);
@@ -68,6 +68,8 @@ pub struct Place {
     pub holds: Holds,
     /// Whether it lies on a set that was put together by force.
     pub by_force: bool,
+    /// What of it is not there, where some of it isn't: the rest is read by who goes on past what can't be.
+    pub lacks: Option<String>,
     /// Its partitions.
     pub parts: Vec<Place>,
 }
@@ -206,7 +208,9 @@ impl Seen<'_> {
                 let name = format!("{name}:{}", part.partition.number);
                 let holds = self.holds(&part.device);
                 let size = part.partition.len;
-                (part, Place { name, size, holds, by_force, parts: Vec::new() })
+                let lacks =
+                    part.partition.cut.map(|all| format!("cut short: its table has it {all} long"));
+                (part, Place { name, size, holds, by_force, lacks, parts: Vec::new() })
             })
             .collect();
         let holds = match (self.belongs(device), parts.first()) {
@@ -215,7 +219,7 @@ impl Seen<'_> {
             (None, None) => self.holds(device),
         };
         let parts = parts.into_iter().map(|(_, place)| place).collect();
-        Place { name, size: device.geometry().capacity, holds, by_force, parts }
+        Place { name, size: device.geometry().capacity, holds, by_force, lacks: None, parts }
     }
 
     /// Whose device it is.
@@ -368,14 +372,18 @@ impl Seen<'_> {
         let visible = described.logical.iter().filter(|volume| volume.visible);
         let logical = visible.map(|volume| {
             let name = format!("{}/{}", self.disks.group_name(group), volume.name);
-            match group.open(&self.disks.context().rt(), &volume.name) {
+            match group.open_in_part(&self.disks.context().rt(), &volume.name) {
                 Ok(device) => {
-                    let (size, holds) = (device.geometry().capacity, self.volume(&name, &device));
-                    let opened = self.disks.volume(&name);
+                    let lacks = lacks(group, volume);
+                    let size = device.geometry().capacity;
+                    let holds = match lacks {
+                        Some(_) => self.rest_holds(&device),
+                        None => self.volume(&name, &device),
+                    };
+                    let opened = self.disks.volume_in_part(&name);
                     let by_force = opened.is_ok_and(|opened| opened.by_force);
-                    Ok(Place { name, size, holds, by_force, parts: Vec::new() })
+                    Ok(Place { name, size, holds, by_force, lacks, parts: Vec::new() })
                 }
-                Err(LvmError::Missing { .. }) => Err((name, lacks(group, volume))),
                 Err(error) => Err((name, error.to_string())),
             }
         });
@@ -408,6 +416,15 @@ impl Seen<'_> {
         }
     }
 
+    /// What a volume holds of which not all is there.
+    fn rest_holds(&self, device: &DeviceRef) -> Holds {
+        let holds = self.holds(device);
+        let Holds::Unreadable(_) = holds else { return holds };
+        let past = PastDamage::new(Rc::clone(device), &Events::unheard());
+        let found = self.disks.wait(async move { identify(&(past as DeviceRef)).await });
+        found.ok().flatten().map_or(holds, Holds::Content)
+    }
+
     /// What commands call a device.
     fn called(&self, device: &DeviceRef) -> String {
         let of_array = |device: &DeviceRef| {
@@ -427,24 +444,27 @@ impl Seen<'_> {
     }
 }
 
-/// Which physical volumes are missing that a logical volume has extents on.
-fn lacks(group: &Group, volume: &LogicalVolume) -> String {
-    let mut missing: Vec<String> = Vec::new();
-    for segment in &volume.segments {
-        let Mapping::Striped { stripes, .. } = &segment.mapping else { continue };
-        for (physical, _) in stripes.iter().filter(|(name, _)| !group.found.contains_key(name)) {
-            let id = group.group.physical[physical].id.to_string();
-            if !missing.contains(&id) {
-                missing.push(id);
-            }
+/// What a logical volume lacks, where not all of it is there.
+fn lacks(group: &Group, volume: &LogicalVolume) -> Option<String> {
+    let (mut missing, mut short): (Vec<String>, Vec<String>) = Default::default();
+    let all = group.lacking(volume);
+    for lacking in &all {
+        match &lacking.why {
+            Lacks::Missing(id) => missing.push(id.to_string()),
+            Lacks::CutShort(device) => short.push(device.clone()),
         }
     }
     let (volumes, verb) = match missing.len() {
         1 => ("physical volume", "is"),
         _ => ("physical volumes", "are"),
     };
-    let (name, missing) = (&group.group.name, missing.join(", "));
-    format!("it lacks data of group {name}: the {volumes} {missing} {verb} missing")
+    let ends = if short.len() == 1 { "ends" } else { "end" };
+    let missing = (!missing.is_empty())
+        .then(|| format!("the {volumes} {} {verb} missing", missing.join(", ")));
+    let short = (!short.is_empty()).then(|| format!("{} {ends} too soon", short.join(", ")));
+    let why = missing.into_iter().chain(short).reduce(|one, other| format!("{one}, {other}"))?;
+    let bytes = ByteCount(all.iter().map(|lacking| lacking.bytes).sum());
+    Some(format!("it lacks {bytes} of data of group {}: {why}", group.group.name))
 }
 
 fn slots(choice: &Choice) -> Vec<Slot> {

@@ -26,6 +26,8 @@ pub struct Failure {
     pub absent: Option<String>,
     /// Whether what it failed for would be there, or may be, where a RAID set is put together by force.
     force_helps: bool,
+    /// Whether the rest of what it failed for is read by who goes on past what can't be read.
+    skip_helps: bool,
     /// What was attached refused it, and not who read the command line.
     by_library: bool,
 }
@@ -33,7 +35,8 @@ pub struct Failure {
 impl Failure {
     fn new(message: String, status: u8) -> Failure {
         let (held, absent) = (None, None);
-        Failure { message, status, held, absent, force_helps: false, by_library: false }
+        let (force_helps, skip_helps, by_library) = (false, false, false);
+        Failure { message, status, held, absent, force_helps, skip_helps, by_library }
     }
 
     /// It was asked rightly, and failed.
@@ -74,6 +77,18 @@ impl Failure {
             true => {
                 let next = printable::line(&command());
                 Failure { force_helps: false, ..self.and_do(&format!("next: {next}")) }
+            }
+            false => self,
+        }
+    }
+
+    /// The same, with the command that reads the rest of it, where that is possible.
+    pub fn or_skipping(self, command: impl FnOnce() -> String) -> Failure {
+        match self.skip_helps {
+            true => {
+                let next = printable::line(&command());
+                let text = format!("or without what is not there, as zeros: {next}");
+                Failure { skip_helps: false, ..self.and_do(&text) }
             }
             false => self,
         }
@@ -121,7 +136,8 @@ impl From<attach::Error> for Failure {
         let by_library =
             !matches!(error, attach::Error::NoDevices | attach::Error::Answered { .. });
         let (message, status) = (printable::line(&error.to_string()), error.status());
-        Failure { message, status, held, absent, force_helps: error.force_helps(), by_library }
+        let (force_helps, skip_helps) = (error.force_helps(), error.skip_helps());
+        Failure { message, status, held, absent, force_helps, skip_helps, by_library }
     }
 }
 

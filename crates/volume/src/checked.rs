@@ -13,3 +13,10 @@ pub(crate) async fn read(device: &DeviceRef, at: u64, len: u64) -> Result<Vec<u8
     let skip = (at - start.bytes()) as usize;
     Ok(data[skip..skip + len as usize].to_vec())
 }
+
+/// How much of a device there is from this place on, in whole blocks; nothing where that is none.
+pub(crate) fn there_from(device: &DeviceRef, start: Offset) -> Option<ByteCount> {
+    let geometry = device.geometry();
+    let there = geometry.capacity.bytes().checked_sub(start.bytes())?;
+    Some(ByteCount(there).round_down(geometry.logical_block)).filter(|there| !there.is_zero())
+}

@@ -11,14 +11,14 @@
 //! The header in block 1 counts; where its checksum or that of its table is wrong, the copy at the end
 //! does, and [`Table::from_backup`] says so. Blocks are the device's logical ones.
 //!
-//! Of a device that is shorter than its table says (a copy that broke off) the partitions within it are read; the others are
-//! [named](Table::beyond).
+//! Of a device that is shorter than its table says (a copy that broke off) the partitions within it are read, and of one that the end
+//! cuts what lies before; those that are not whole are [named](Table::beyond).
 //!
 //! Partitions are read, not made: arrays and disks come with theirs. Those of the older MBR: [`crate::mbr`].
 //!
 //! **Source**: UEFI Specification 2.10, chapter 5.
 
-use crate::checked::read;
+use crate::checked::{read, there_from};
 use async_recursion::async_recursion as boxed;
 use rt::filter::Slice;
 use rt::{DeviceRef, IoError, Request};
@@ -77,8 +77,10 @@ pub struct Partition {
     pub id: Guid,
     /// Where it begins.
     pub start: Offset,
-    /// How long it is.
+    /// How long it is; of one that the device's end cuts, how much of it is there.
     pub len: ByteCount,
+    /// How long the table has it, where the device's end cuts it.
+    pub cut: Option<ByteCount>,
     /// Its name.
     pub name: String,
 }
@@ -98,7 +100,7 @@ pub struct Table {
     pub id: Guid,
     /// In the order of their numbers.
     pub partitions: Vec<Partition>,
-    /// Numbers of those that reach beyond the device's end.
+    /// Numbers of those that reach beyond the device's end: of those that begin within it, what lies before it is a partition of the table.
     pub beyond: Vec<u32>,
     /// How long the device was when the table was written, or as long as the partitions need where that is more.
     pub size: ByteCount,
@@ -245,11 +247,13 @@ impl Header {
             let count = last.checked_sub(first).and_then(|count| count.checked_add(1));
             let len = count.and_then(|count| count.checked_mul(block));
             let len = len.ok_or_else(|| wrong("last block", at + 40, last))?;
-            let (start, len) = (Offset(start), ByteCount(len));
+            let (start, mut len, mut cut) = (Offset(start), ByteCount(len), None);
             if Request::read(start, len).check(&**device).is_err() {
                 beyond.push(number + 1);
                 size = size.max(start.bytes().saturating_add(len.bytes()));
-                continue;
+                cut = Some(len);
+                let Some(there) = there_from(device, start) else { continue };
+                len = there;
             }
             let name = fields.slice("name", at + 56, 2 * NAME_UNITS)?;
             let units: Vec<u16> = name
@@ -263,6 +267,7 @@ impl Header {
                 id: guid("id", at + 16)?,
                 start,
                 len,
+                cut,
                 name: String::from_utf16_lossy(&units),
             });
         }

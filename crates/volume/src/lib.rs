@@ -8,6 +8,7 @@
 //! * [`content`]: which file system, swap space or encrypted volume a device holds, by its superblock.
 //! * [`lvm`]: physical volumes, volume groups, and linear and striped logical volumes; read, made,
 //!   enlarged and removed.
+//! * [`absent`]: what stands for bytes that are not there, where the rest is read all the same.
 //! * `checked`: reading bytes wherever they lie.
 //!
 //! Everything here is a [`rt::Device`] made of [`rt::filter::Slice`]s, joined by [`rt::filter::Linear`]
@@ -17,6 +18,7 @@
 //! numbers lie within the device; [`mbr`] and [`content`], whose forms have no checksums, say what they go by instead.
 #![forbid(unsafe_code)]
 
+pub mod absent;
 mod checked;
 pub mod content;
 pub mod gpt;

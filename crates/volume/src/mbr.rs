@@ -10,15 +10,15 @@
 //! Logical partitions are numbered from 5, as Linux does. Numbers count logical blocks of the device.
 //!
 //! **What it goes by.** There is no checksum, and boot sectors of file systems have the same two last bytes. A table is one
-//! where each of the four entries is empty (type 0 and flag 00), or has a flag that is 00 or 80, a first block and a length; and where at least one lies within the
-//! device. A device that begins with a file system has none: the caller looks for that first ([`crate::partition`]). An entry
-//! of type EE stands for a GPT. What reaches beyond the device's end is left out and [named](Table::beyond).
+//! where each of the four entries is empty (type 0 and flag 00), or has a flag that is 00 or 80, a first block and a length; and where at least one begins within
+//! the device. A device that begins with a file system has none: the caller looks for that first ([`crate::partition`]). An entry
+//! of type EE stands for a GPT. Of what reaches beyond the device's end what lies before it is there, and it is [named](Table::beyond).
 //!
 //! The chain is followed for [`LOGICAL_MAX`] tables; one that leads out of the extended partition, backward or nowhere ends there.
 //!
 //! **Source**: the kernel's `block/partitions/msdos.c`, for the facts.
 
-use crate::checked::read;
+use crate::checked::{read, there_from};
 use async_recursion::async_recursion as boxed;
 use rt::filter::Slice;
 use rt::{DeviceRef, IoError, Request};
@@ -50,8 +50,10 @@ pub struct Partition {
     pub kind: u8,
     /// Where it begins.
     pub start: Offset,
-    /// How long it is.
+    /// How long it is; of one that the device's end cuts, how much of it is there.
     pub len: ByteCount,
+    /// How long the table has it, where the device's end cuts it.
+    pub cut: Option<ByteCount>,
 }
 
 impl Partition {
@@ -67,7 +69,8 @@ impl Partition {
 pub struct Table {
     /// In the order of their numbers, without the extended one.
     pub partitions: Vec<Partition>,
-    /// Numbers of those that reach beyond the device's end.
+    /// Numbers of those that reach beyond the device's end, an extended one among them: of those that begin within it, what lies before
+    /// it is a partition of the table.
     pub beyond: Vec<u32>,
     /// Where the farthest of those ends.
     pub beyond_to: Offset,
@@ -99,13 +102,16 @@ impl Entry {
         Offset(blocks.saturating_mul(device.geometry().logical_block.bytes()))
     }
 
-    /// The partition that it is, counted from `from`; nothing where it does not lie within the device.
+    /// The partition that it is, counted from `from`; nothing where it does not begin within the device.
     fn within(self, from: u64, number: u32, device: &DeviceRef) -> Option<Partition> {
         let block = device.geometry().logical_block.bytes();
         let start = from.checked_add(self.first)?.checked_mul(block)?;
         let (start, len) = (Offset(start), ByteCount(self.blocks.checked_mul(block)?));
-        Request::read(start, len).check(&**device).ok()?;
-        Some(Partition { number, kind: self.kind, start, len })
+        let (len, cut) = match Request::read(start, len).check(&**device) {
+            Ok(()) => (len, None),
+            Err(_) => (there_from(device, start)?, Some(len)),
+        };
+        Some(Partition { number, kind: self.kind, start, len, cut })
     }
 }
 
@@ -147,12 +153,14 @@ pub async fn read_table(device: &DeviceRef) -> Result<Option<Table>, IoError> {
         let Some(entry) = entry else { continue };
         let found = entry.within(0, number, device);
         is_one |= found.is_some();
+        if found.as_ref().is_none_or(|found| found.cut.is_some()) {
+            table.add_beyond(number, entry.end(0, device));
+        }
         match found {
             Some(found) if entry.is_extended() => {
                 add_logical(device, &mut table, found).await?;
             }
-            Some(found) => table.partitions.push(found),
-            None => table.add_beyond(number, entry.end(0, device)),
+            found => table.partitions.extend(found),
         }
     }
     table.partitions.sort_by_key(|partition| partition.number);
@@ -180,16 +188,18 @@ async fn add_logical(
     extended: Partition,
 ) -> Result<(), IoError> {
     let block = device.geometry().logical_block.bytes();
-    let (base, blocks) = (extended.start.bytes() / block, extended.len.bytes() / block);
+    let len = extended.cut.unwrap_or(extended.len);
+    let (base, blocks) = (extended.start.bytes() / block, len.bytes() / block);
     let (mut at, mut number) = (base, LOGICAL_FIRST);
     for _ in 0..LOGICAL_MAX {
         let Some(entries) = table_at(device, at).await? else { return Ok(()) };
         let [own, next, ..] = entries;
         if let Some(own) = own.filter(|own| !own.is_extended()) {
-            match own.within(at, number, device) {
-                Some(found) => table.partitions.push(found),
-                None => table.add_beyond(number, own.end(at, device)),
+            let found = own.within(at, number, device);
+            if found.as_ref().is_none_or(|found| found.cut.is_some()) {
+                table.add_beyond(number, own.end(at, device));
             }
+            table.partitions.extend(found);
             number += 1;
         }
         let Some(next) = next.filter(|next| next.is_extended() && next.first < blocks) else {

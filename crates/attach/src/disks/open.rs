@@ -32,7 +32,7 @@ use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
-use volume::lvm::{self, Group, find_groups};
+use volume::lvm::{self, Group, Lacking, Lacks, find_groups};
 use volume::partition::{self, Partition, Table};
 
 /// A partition of a device.
@@ -53,6 +53,13 @@ impl Part {
     /// Whether it lies on a RAID set.
     pub fn is_on_array(&self) -> bool {
         matches!(self.on, Whole::Array(_))
+    }
+
+    /// What of it the end of its disk cuts off.
+    pub fn lacking(&self) -> Option<Lacking> {
+        let (there, all) = (self.partition.len.bytes(), self.partition.cut?.bytes());
+        let why = Lacks::CutShort(self.of.clone());
+        Some(Lacking { why, bytes: all - there, within: there..all })
     }
 }
 
@@ -575,9 +582,18 @@ impl Disks {
 
     /// Tells what could not be had.
     pub(crate) fn tell_lost(&self) {
-        let complaints = self.complaints.iter().chain(&self.of_refused);
-        let complaints = complaints.cloned().map(Event::Complaint);
-        complaints.for_each(|complaint| self.context.tell(complaint));
+        self.tell_lost_but(&[]);
+    }
+
+    /// The same, but for what was told already.
+    pub(crate) fn tell_lost_but(&self, told: &[String]) {
+        let new = self.lost().filter(|text| !told.contains(text));
+        new.cloned().map(Event::Complaint).for_each(|complaint| self.context.tell(complaint));
+    }
+
+    /// What could not be had, and why.
+    pub(crate) fn lost(&self) -> impl Iterator<Item = &String> {
+        self.complaints.iter().chain(&self.of_refused)
     }
 }
 

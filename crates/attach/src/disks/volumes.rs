@@ -33,7 +33,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use volume::lvm::label::Id;
-use volume::lvm::{Group, LvmError};
+use volume::lvm::{Group, Lacking, LvmError};
 
 /// A volume that was asked for.
 pub struct Opened {
@@ -45,6 +45,8 @@ pub struct Opened {
     pub is_logical: bool,
     /// Whether it lies on a set that was put together by force.
     pub by_force: bool,
+    /// What of it is not there, where it was opened in part.
+    pub lacking: Vec<Lacking>,
 }
 
 /// What a name means.
@@ -84,6 +86,18 @@ impl Disks {
     /// # Errors
     /// Where there is none, with some of those that there are; and where several are called so.
     pub fn volume(&self, called: &str) -> Result<Opened, Error> {
+        self.opened(called, false)
+    }
+
+    /// The same, also where a device below it is missing or ends too soon: what lay there can't be read.
+    ///
+    /// # Errors
+    /// As of [`Disks::volume`].
+    pub fn volume_in_part(&self, called: &str) -> Result<Opened, Error> {
+        self.opened(called, true)
+    }
+
+    fn opened(&self, called: &str, in_part: bool) -> Result<Opened, Error> {
         let named = self.named(called)?.ok_or_else(|| self.not_there(called))?;
         let mut below = Below::default();
         self.add_named(&named, &mut below);
@@ -92,14 +106,30 @@ impl Disks {
             group.volume(volume).map_err(|error| self.lacks(error))?;
         }
         let read_only = Disks::bars_writing(&named).or_else(|| self.unwritable(&below));
+        let lacking = if in_part { Disks::lacking(&named) } else { Vec::new() };
         let device = match named {
             Named::Array(array) => Rc::clone(&array.device),
+            Named::Part(part) if in_part => part.partition.lengthened(),
             Named::Part(part) => Rc::clone(&part.device),
             Named::File(file) => Rc::clone(file),
+            Named::Logical(group, volume) if in_part => {
+                group.open_in_part(&self.context().rt(), volume)?
+            }
             Named::Logical(group, volume) => group.open(&self.context().rt(), volume)?,
         };
         let by_force = !self.forced(&below).is_empty();
-        Ok(Opened { device, read_only, is_logical, by_force })
+        Ok(Opened { device, read_only, is_logical, by_force, lacking })
+    }
+
+    /// What of a volume is not there.
+    fn lacking(named: &Named<'_>) -> Vec<Lacking> {
+        match named {
+            Named::Part(part) => part.lacking().into_iter().collect(),
+            Named::Logical(group, volume) => {
+                group.volume(volume).map_or_else(|_| Vec::new(), |volume| group.lacking(volume))
+            }
+            Named::Array(_) | Named::File(_) => Vec::new(),
+        }
     }
 
     /// The sets among those that were put together by force.
@@ -415,7 +445,13 @@ impl Disks {
 
     /// What the volume itself says.
     fn bars_writing(named: &Named<'_>) -> Option<String> {
-        let Named::Logical(group, volume) = named else { return None };
+        let (group, volume) = match named {
+            Named::Part(part) if part.partition.cut.is_some() => {
+                return Some(format!("{}, which it lies on, ends before it does", part.of));
+            }
+            Named::Logical(group, volume) => (group, volume),
+            _ => return None,
+        };
         if let Some(older) = group.older() {
             return Some(older.to_string());
         }

@@ -191,7 +191,7 @@ impl LivePool {
             let stays = Some(Stays { command: place.command.clone() });
             return Ok(LivePool::of(held.clone(), name, stays));
         }
-        let (writing, guid) = {
+        let (writing, guid, told) = {
             let pools = Pools::find(place)?;
             let found = match how.destroyed {
                 true => pools.destroyed(name)?,
@@ -206,10 +206,11 @@ impl LivePool {
                 check_not_in_use(&pools, found, how.force)?;
             }
             check_nothing_lost(&pools, found, how)?;
-            (pools.writing(found), found.guid)
+            let told: Vec<String> = pools.disks().lost().cloned().collect();
+            (pools.writing(found), found.guid, told)
         };
         let disks = Disks::open_writing(&place.events, place.devices, &writing)?;
-        disks.tell_lost();
+        disks.tell_lost_but(&told);
         let pools = Pools::over(disks, OpenOptions { ..place.options });
         let found = pools.found.iter().find(|pool| pool.guid == guid);
         let found = found.ok_or_else(|| Error::NoPool { name: name.into() })?;

@@ -141,7 +141,7 @@ impl Served {
             (Some(path), _) => self.open_path(&path, read_only)?,
             (_, Some(volume)) => {
                 self.on_devices.push((name.clone(), volume.clone()));
-                self.open_volume(volume, read_only, force)?
+                self.open_volume(volume, read_only, force, skip_damaged)?
             }
             _ => unreachable!("one of them was given"),
         };
@@ -200,9 +200,14 @@ impl Served {
         volume: String,
         read_only: bool,
         force: bool,
+        in_part: bool,
     ) -> Result<DeviceRef, Error> {
         let pools = &self.session.pools;
-        let opened = match pools.disks().volume(&volume) {
+        let found = match in_part {
+            true => pools.disks().volume_in_part(&volume),
+            false => pools.disks().volume(&volume),
+        };
+        let opened = match found {
             Ok(_) if force && !read_only => return Err(Error::ForcedIsRead { called: volume }),
             Ok(opened) if opened.by_force && !force => {
                 return Err(Error::ByForce { called: volume });
@@ -227,6 +232,9 @@ impl Served {
                 }
             },
         };
+        for lacking in opened.lacking {
+            self.tell(Event::ReadInPart { volume: volume.clone(), lacking });
+        }
         match opened.read_only {
             _ if read_only => self.read.push(OnlyRead::Volume(volume)),
             None => {}

@@ -15,6 +15,7 @@ use export::tls::{Tls, TlsMode};
 use futures_util::future::{Either, select, select_all};
 use host::{Address, SocketListener};
 use rt::Listener;
+use std::cell::Cell;
 use std::pin::pin;
 use std::rc::Rc;
 use std::str::FromStr;
@@ -26,6 +27,9 @@ pub const ADDRESSES_MAX: usize = 16;
 
 /// Exports of which it is told where clients find them: of more, the first.
 const TOLD_MAX: usize = 8;
+
+/// Requests that failed and are told one by one: a client that reads a damaged disk from end to end must not fill a log.
+const FAILED_TOLD_MAX: u64 = 100;
 
 /// What holds for all clients of a server.
 pub struct Clients {
@@ -121,6 +125,7 @@ pub(super) fn until_beside(
     let seen: Vec<(String, bool, Option<Content>)> =
         exports.iter().take(TOLD_MAX).map(|export| seen(context, export)).collect();
     let server = Server::with_memory(&context.rt(), exports, tls, memory)?;
+    let failed = tell_failures(context, &server);
     let mut listeners = Vec::new();
     for address in addresses {
         let listener = SocketListener::bind(&context.host(), address)?;
@@ -159,5 +164,26 @@ pub(super) fn until_beside(
         accepted.and(drained)
     };
     let Commands { queue, carry_out } = commands;
-    carry_out_and_close_until(context, serving, queue, carry_out, of_pools.close)?
+    let served = carry_out_and_close_until(context, serving, queue, carry_out, of_pools.close);
+    if failed.get() > FAILED_TOLD_MAX {
+        context.tell(Event::RequestsSum { failed: failed.get() });
+    }
+    served?
+}
+
+/// Tells of clients' requests that fail, and counts them.
+fn tell_failures(context: &Context, server: &Server) -> Rc<Cell<u64>> {
+    let (events, failed) = (context.events().clone(), Rc::<Cell<u64>>::default());
+    let count = Rc::clone(&failed);
+    server.tell_failures(move |export, error| {
+        count.set(count.get().saturating_add(1));
+        if count.get() <= FAILED_TOLD_MAX {
+            let (export, error) = (export.to_owned(), error.clone());
+            events.tell(Event::RequestFailed { export, error });
+        }
+        if count.get() == FAILED_TOLD_MAX {
+            events.tell(Event::RequestsCounted);
+        }
+    });
+    failed
 }

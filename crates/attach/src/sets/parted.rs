@@ -18,13 +18,17 @@ use volume::partition::Partition;
 /// The partition that is called so, of this image, for writing.
 ///
 /// # Errors
-/// Where there is none, or the image can't be opened; and for partitions of block devices.
+/// Where there is none, or the image can't be opened, or ends before the partition does; and for partitions of block devices.
 pub fn open_partition(context: &Context, called: &Path, image: &Path) -> Result<Partition, Error> {
     if std::fs::metadata(image).is_ok_and(|found| found.file_type().is_block_device()) {
         return Err(Error::KernelPartition { path: called.into(), whole: image.into() });
     }
     let disk: DeviceRef = context.images().open(&context.host(), image)?;
-    partition_of(context, &disk, called)
+    let partition = partition_of(context, &disk, called)?;
+    match partition.cut {
+        Some(_) => Err(Error::CutPartition { path: called.into() }),
+        None => Ok(partition),
+    }
 }
 
 /// Devices that are to become members, of which some may be partitions.

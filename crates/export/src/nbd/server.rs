@@ -22,7 +22,7 @@ use crate::tls::{Tls, Turn};
 use futures_util::future::{Either, select};
 use rt::sync::{Notify, Semaphore};
 use rt::{DeviceRef, IoError, IoErrorKind, Listener, Rt, StreamError, StreamRef, catching_panics};
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -131,7 +131,14 @@ impl Server {
             lingering: Semaphore::new(LINGERING_MAX),
             connected: Cell::new(0),
             left: Notify::new(),
+            failures: OnceCell::new(),
         })))
+    }
+
+    /// Has requests told that a device answers with an error that is its own: by the export's name, and the error. What a client asks for
+    /// wrongly, or for want of room, is told to it alone. The first who asks is told.
+    pub fn tell_failures(&self, tell: impl Fn(&str, &IoError) + 'static) {
+        let _ = self.0.failures.set(Box::new(tell));
     }
 
     /// Accepts connections until the server stops.

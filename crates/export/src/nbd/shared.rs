@@ -9,9 +9,9 @@ use super::volume::Volume;
 use super::{LINGER_MAX, PLACE_WAIT_MAX};
 use crate::tls::{Tls, Turn};
 use futures_util::future::{Either, select};
-use rt::Rt;
 use rt::sync::{Notify, OwnedSemaphorePermit, Semaphore};
-use std::cell::{Cell, RefCell};
+use rt::{IoError, Rt};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::ops::Deref;
 use std::pin::pin;
 use std::rc::Rc;
@@ -102,13 +102,25 @@ pub(crate) struct Shared {
     pub(super) lingering: Semaphore,
     pub(super) connected: Cell<usize>,
     pub(super) left: Notify,
+    /// Who is told of requests that fail.
+    pub(super) failures: OnceCell<Failures>,
 }
+
+/// Who is told what a device answered to a client of the export of this name.
+pub(super) type Failures = Box<dyn Fn(&str, &IoError)>;
 
 /// Exports that a client is told of, whose name has none; and bytes of that text.
 const NAMES_SAID_MAX: usize = 8;
 const NAMES_SAID_BYTES: usize = 1024;
 
 impl Shared {
+    /// Tells that a device could not carry out a client's request.
+    pub(crate) fn tell_failure(&self, export: &str, error: &IoError) {
+        if let Some(tell) = self.failures.get() {
+            tell(export, error);
+        }
+    }
+
     /// The exports, as they are now.
     pub(crate) fn exports(&self) -> Vec<Rc<Exported>> {
         self.exports.borrow().clone()

@@ -411,11 +411,15 @@ impl Connection {
 
     /// What a request ended with. A panic may have left the device half changed, so it is the end of the export.
     fn end_of(&self, end: Result<Result<Outcome, Refusal>, Panicked>) -> Result<Outcome, Refusal> {
-        end.unwrap_or_else(|panicked| {
+        let end = end.unwrap_or_else(|panicked| {
             let refusal = Refusal::new(Errno::Io, &panicked.to_string());
             self.export.volume.fail(panicked);
             Err(refusal)
-        })
+        });
+        if let Err(Refusal { errno: Errno::Io, error: Some(error), .. }) = &end {
+            self.shared.tell_failure(&self.export.name, error);
+        }
+        end
     }
 
     /// Puts a reply down, to be written by the connection's own task.

@@ -90,17 +90,19 @@ pub(crate) enum Outcome {
 pub(crate) struct Refusal {
     pub(crate) errno: Errno,
     pub(crate) text: String,
+    /// What the device answered, where it was that.
+    pub(crate) error: Option<IoError>,
 }
 
 impl Refusal {
     pub(crate) fn new(errno: Errno, text: &str) -> Refusal {
-        Refusal { errno, text: text.to_owned() }
+        Refusal { errno, text: text.to_owned(), error: None }
     }
 }
 
 impl From<IoError> for Refusal {
     fn from(error: IoError) -> Refusal {
-        Refusal { errno: errno_of(error.kind), text: error.to_string() }
+        Refusal { errno: errno_of(error.kind), text: error.to_string(), error: Some(error) }
     }
 }
 
@@ -148,7 +150,7 @@ impl Volume {
     fn check_failed(&self) -> Result<(), Refusal> {
         match self.failed.get() {
             None => Ok(()),
-            Some(panicked) => Err(Refusal { errno: Errno::Io, text: panicked.to_string() }),
+            Some(panicked) => Err(Refusal::new(Errno::Io, &panicked.to_string())),
         }
     }
 
@@ -381,6 +383,7 @@ impl Volume {
         let found = found.map_err(|kind| Refusal {
             errno: errno_of(kind),
             text: format!("{}: asking for holes: {kind}", self.device.name()),
+            error: None,
         })?;
         let mut left = len;
         let mut status: Vec<(u32, u32)> = Vec::new();

@@ -95,7 +95,13 @@ pub fn no_dataset(
     devices: &[PathBuf],
 ) -> Option<String> {
     let spindle = typed::spindle(devices);
-    let device = match disks.volume(called) {
+    let mut skips = "";
+    let found = disks.volume(called).or_else(|error| {
+        let in_part = disks.volume_in_part(called).ok().filter(|_| error.skip_helps());
+        skips = if in_part.is_some() { " --skip-damaged" } else { "" };
+        in_part.ok_or(error)
+    });
+    let device = match found {
         Ok(opened) => opened.device,
         Err(Error::Refused { why, force_helps, .. }) => {
             let next = match force_helps {
@@ -116,9 +122,10 @@ pub fn no_dataset(
         Some(content) => format!("it holds {}", content.kind.name()),
         None => "it is a volume".to_owned(),
     };
-    let (flag, name) = (if for_writing { "" } else { " --readonly" }, typed::quoted(called));
+    let is_read = !for_writing || !skips.is_empty();
+    let (flag, name) = (if is_read { " --readonly" } else { "" }, typed::quoted(called));
     Some(format!(
-        "{called}: {holds}, and datasets of ZFS pools alone are {done} here: {spindle} serve --volume {name}{flag} lends it \
+        "{called}: {holds}, and datasets of ZFS pools alone are {done} here: {spindle} serve --volume {name}{flag}{skips} lends it \
          to Linux, which mounts it; it says how"
     ))
 }

@@ -11,6 +11,7 @@ use crate::events::{events, refuse_denied};
 use crate::output::{Failure, print, print_json, say};
 use crate::printable;
 use attach::disks::{Disks, Writing, Written};
+use attach::event::Event;
 use attach::{Error, random, typed};
 use clap::{Args, Subcommand};
 use host::expendable::{NotExpendable, Unseen, check_expendable};
@@ -75,7 +76,8 @@ struct DumpArgs {
     /// Overwrite a file or block device that is there
     #[arg(long)]
     overwrite: bool,
-    /// Go on past what can't be read, with zeros in its place; it is listed at the end
+    /// Go on past what can't be read, with zeros in its place; it is listed at the end. So is what lay on physical volumes that are
+    /// missing, or behind the end of a device that was cut
     #[arg(long)]
     skip_damaged: bool,
     /// Read RAID sets below it too that can only be put together by force: what was written last may be lost or torn
@@ -330,22 +332,33 @@ fn lvs(disks: &Disks, json: bool) -> Result<(), Failure> {
 
 fn dump(args: &DumpArgs, devices: &[PathBuf]) -> Result<(), Failure> {
     let disks = looked(devices, args.force)?;
-    let opened = disks.volume(&args.volume).map_err(|error| {
+    let opened = match args.skip_damaged {
+        true => disks.volume_in_part(&args.volume),
+        false => disks.volume(&args.volume),
+    };
+    let opened = opened.map_err(|error| {
         if let Error::NoVolume { .. } = &error
             && let Some(instead) = volume_of_pool((&args.volume, &args.file), devices)
         {
             return Failure::from(error).and_do(&instead);
         }
-        Failure::from(error).or_by_force(|| {
+        let again = |flag: &str| {
             let (volume, file) = (typed::quoted(&args.volume), args.file.to_string_lossy());
             let (spindle, file) = (typed::spindle(devices), typed::quoted(&file));
             let overwrite = if args.overwrite { " --overwrite" } else { "" };
-            format!("{spindle} lvm dump {volume} {file}{overwrite} --force")
-        })
+            let force = if args.force { " --force" } else { "" };
+            format!("{spindle} lvm dump {volume} {file}{overwrite}{force}{flag}")
+        };
+        let failure = Failure::from(error).or_by_force(|| again(" --force"));
+        failure.or_skipping(|| again(" --skip-damaged"))
     })?;
     if disks.lies_under(&args.file) {
         let file = args.file.display();
         return Err(Failure::usage(format!("{file} is one of the devices: name another file")));
+    }
+    for lacking in opened.lacking {
+        let volume = args.volume.clone();
+        disks.context().tell(Event::ReadInPart { volume, lacking });
     }
     disks.tell_left_out(&args.volume)?;
     disks.keep_writers_off(&args.volume)?;

@@ -24,7 +24,7 @@
 mod json;
 mod seen;
 
-use self::seen::{PoolSeen, Scan, described, leaves, serve, single, unwrap};
+use self::seen::{PoolSeen, Scan, described, is_rest, leaves, serve, single, unwrap};
 use super::zpool::Standing;
 use crate::events::{events, refuse_denied};
 use crate::output::{Failure, print, print_json, say};
@@ -38,6 +38,7 @@ use clap::Args;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
+use volume::partition::copy_as_long;
 use zfs::health::{Cause, Health, VdevHealth};
 use zfs::spa::{FoundPool, OpenOptions, PoolState};
 use zfs_format::vdev::VdevKind;
@@ -334,9 +335,9 @@ impl Scan {
             out.line(
                 depth + 1,
                 &format!(
-                    "{} has {has} bytes, and the group's extents reach beyond: a copy of it that is as long again (truncate -s {needed} \
-                     COPY, zeros at its end) has them all; what was cut off is lost",
-                    shown(device)
+                    "{} has {has} bytes, and the group's extents reach beyond: {} has them all; what was cut off is lost",
+                    shown(device),
+                    copy_as_long(device, *needed)
                 ),
             );
         }
@@ -365,9 +366,12 @@ impl Scan {
             Holds::Signature(what, _) => (*what).to_owned(),
             Holds::Unknown => "data of no form that is known here".to_owned(),
             Holds::Nothing => "nothing".to_owned(),
+            // Why is told with what it lacks.
+            Holds::Unreadable(_) if place.lacks.is_some() => "its start can't be read".to_owned(),
             Holds::Unreadable(why) => format!("can't be read: {}", printable::line(why)),
         };
-        out.line(depth, &format!("{name}  {size}  {what}"));
+        let lacks = place.lacks.as_ref().map_or(String::new(), |lacks| format!(", {lacks}"));
+        out.line(depth, &format!("{name}  {size}  {what}{}", printable::line(&lacks)));
         if let Some((other, form)) = self.divided_like(place) {
             out.line(
                 depth + 1,
@@ -440,6 +444,7 @@ impl Scan {
             Holds::Unknown if !Path::new(&place.name).exists() => {
                 self.next_of_served(out, depth, place, None);
             }
+            _ if is_rest(place) => self.next_of_served(out, depth, place, None),
             Holds::Signature(_, Some(by)) => {
                 let command = unwrap(&place.name, *by);
                 out.line(depth, &format!("next: {command}     # then scan what it makes"));

@@ -21,7 +21,7 @@
 //! volume = "vg0/data"     # or a RAID set, SET:N or DEVICE:N for a partition, or a ZFS volume
 //! run = true              # also with fewer members than its RAID sets had
 //! force = true            # also where its ZFS pool was not exported; with readonly, also RAID sets that take force
-//! skip_damaged = true     # with readonly: zeros for what can't be read
+//! skip_damaged = true     # with readonly: zeros for what can't be read, or isn't there
 //!
 //! [[mount]]
 //! dataset = "tank/home"   # with all that is below it
@@ -104,7 +104,8 @@ pub struct ServeCommand {
     #[arg(short, long, requires = "volume")]
     force: bool,
     /// With --readonly: give zeros for what can't be read, so that programs which end at the first error copy the rest; each stretch
-    /// is told where it is met, and all of them in the end
+    /// is told where it is met, and all of them in the end. So also for what lay on LVM's physical volumes that are missing, or behind
+    /// the end of an image that was cut
     #[arg(long, conflicts_with = "config")]
     skip_damaged: bool,
     /// The export's name, by default the volume's as it was given; clients that name none get it too
@@ -172,15 +173,17 @@ enum Clients {
 /// With the line to print.
 pub fn run(command: ServeCommand, devices: &[PathBuf]) -> Result<(), Failure> {
     let (view, pools) = (command.view.clone(), command.pools);
-    let by_force = match &command.volume[..] {
-        [] => "readonly = true and force = true for it in the configuration".to_owned(),
+    let with = |flag: &str, key: &str| match &command.volume[..] {
+        [] => format!("readonly = true and {key} = true for it in the configuration"),
         volumes => {
             let volumes =
                 volumes.iter().map(|volume| format!(" --volume {}", typed::quoted(volume)));
             let (spindle, volumes) = (typed::spindle(devices), volumes.collect::<String>());
-            format!("{spindle} serve{volumes} --readonly --force")
+            let force = if command.force && key != "force" { " --force" } else { "" };
+            format!("{spindle} serve{volumes} --readonly{force} {flag}")
         }
     };
+    let (by_force, skipping) = (with("--force", "force"), with("--skip-damaged", "skip_damaged"));
     if command.volume.len() > 1 && command.name.is_some() {
         return Err(Failure::usage("--name: several volumes are served, each by its own"));
     }
@@ -254,7 +257,8 @@ pub fn run(command: ServeCommand, devices: &[PathBuf]) -> Result<(), Failure> {
     };
     let commands = Commands { queue: Queue::default(), carry_out: &carry_out };
     let served = serve::run(&events(), plan, told_by_signals, |_| Ok(()), commands);
-    served.map_err(|failure: Failure| failure.or_by_force(|| by_force))
+    let mended = |failure: Failure| failure.or_by_force(|| by_force).or_skipping(|| skipping);
+    served.map_err(mended)
 }
 
 fn memory<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<ByteCount>, D::Error> {

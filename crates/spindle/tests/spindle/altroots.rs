@@ -87,3 +87,48 @@ fn a_root_holds_as_long_as_who_holds_the_pool() {
     assert!(said.contains("bad alternate root 'root': must be an absolute path"), "{said}");
     judge(&at.join("disks"), "tank");
 }
+
+/// What could break: who only looks at the images of another machine's disks has this host's own `/home` hidden, and what programs write
+/// there goes into the pool.
+#[test]
+fn a_mountpoint_that_has_something_in_it_is_not_covered_unasked() {
+    if !can_mount() {
+        return;
+    }
+    let (_folder, at) = folder();
+    let (home, other) = (at.join("home"), at.join("other"));
+    for directory in [&home, &other] {
+        fs::create_dir(directory).expect("a folder");
+        fs::write(directory.join("own"), b"this host's").expect("written");
+    }
+    let mountpoint = format!("mountpoint={}", text(&home));
+    done(&at, &["zfs", "create", "-o", &mountpoint, "tank/home"]);
+    let refusal =
+        "directory is not empty; -O mounts over what is there; --altroot DIR mounts below DIR";
+    for call in [&["zfs", "mount", "tank/home"][..], &["zfs", "mount", "tank/home", "-o", "ro"]] {
+        refused(&at, call, refusal);
+        assert!(!is_mounted(&home) && home.join("own").exists());
+    }
+    let (root, ready) = (at.join("root"), "holding 1 pool");
+    let mounted = |words: &[&str], on: &Path| {
+        let holder = Holder::run(&at, &[&["zfs", "mount"], words].concat(), ready);
+        assert!(holder.said.contains(&format!("is mounted on {} for writing", on.display())));
+        assert!(is_mounted(on), "{words:?}");
+        holder.stop();
+        assert!(home.join("own").exists() && other.join("own").exists());
+    };
+    mounted(&["-O", "tank/home"], &home);
+    mounted(
+        &["--altroot", text(&root), "tank/home"],
+        &root.join(text(&home).trim_start_matches('/')),
+    );
+    mounted(&["tank/home", text(&other)], &other);
+    // Nor by who holds the pool already; where its property was set, it says so.
+    let holder = Holder::start(&at, "pools = [\"tank\"]\n");
+    refused(&at, &["zfs", "mount", "tank/home"], refusal);
+    done(&at, &["zfs", "set", "overlay=on", "tank/home"]);
+    done(&at, &["zfs", "mount", "tank/home"]);
+    assert!(is_mounted(&home));
+    holder.stop();
+    mounted(&["tank/home"], &home);
+}

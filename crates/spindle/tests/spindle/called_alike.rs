@@ -95,6 +95,24 @@ fn pools_that_are_called_alike_are_all_shown() {
         assert_eq!(pools[one]["name"], "p1");
         assert_eq!(pools[one]["pool_guid"], one.as_str());
     }
+    // Which row is whose is told to people; who asks for columns, or reads by program, has those.
+    let (printed, _) = pools::printed_and_said(at, &["zpool", "list"]);
+    let head = printed.lines().next().expect("a head");
+    assert!(head.starts_with("NAME") && head.contains("GUID   SIZE"), "{printed}");
+    for guid in [one, other] {
+        let is_row = |line: &&str| line.split_whitespace().take(2).eq(["p1", guid]);
+        assert_eq!(printed.lines().filter(is_row).count(), 1, "{guid}: {printed}");
+    }
+    let (printed, _) = pools::printed_and_said(at, &["zpool", "list", "-v"]);
+    let ends: Vec<usize> = printed.lines().map(|line| line.find("  128M  ").unwrap_or(0)).collect();
+    assert!(printed.contains(&**one) && printed.contains(&**other), "{printed}");
+    let devices: Vec<usize> = ends.into_iter().filter(|end| *end > 0).collect();
+    let size = printed.find("   SIZE").expect("a head") + 1;
+    assert_eq!(devices, [size; 3], "{printed}");
+    for call in [&["zpool", "list", "other"][..], &["zpool", "list", "-H"]] {
+        let (printed, _) = pools::printed_and_said(at, call);
+        assert!(!printed.contains(&**one) && !printed.contains("GUID"), "{printed}");
+    }
     // What is done to all is done to each.
     pools::done(at, &["zpool", "sync"]);
 }

@@ -4,6 +4,7 @@
 //! type next that does not do it; a byte that is written; a list that is empty because it could not be read.
 
 mod forced;
+mod in_part;
 mod partitions;
 
 use crate::serving;
@@ -205,7 +206,7 @@ fn a_cut_image_that_a_set_lacks_is_taken_once_it_is_as_long_again_as_is_said() {
     let output = run(dir.path(), &["-d", "disks", "md", "dump", "raid5-4-xfs", "out"]);
     let said = said(&output);
     assert!(!output.status.success() && said.contains("is it cut short?"), "{said}");
-    let needed = said.split("a copy of ").nth(1).and_then(|rest| rest.split(' ').next());
+    let needed = said.split("truncate -s ").nth(1).and_then(|rest| rest.split(' ').next());
     let needed: u64 = needed.and_then(|word| word.parse().ok()).expect("a number of bytes");
     assert!(needed > len - 4 * MIB && needed <= len, "{needed} of {len}");
     file.set_len(needed).expect("made longer");

@@ -185,6 +185,10 @@ fn a_set_that_lacks_a_member_it_had_is_started_only_when_told_to() {
     assert!(told.contains("/nowhere/s"), "{told}");
     let started = set.text(&["assemble", "--run", "raid5-ls-4"]);
     assert!(started.contains("3 drives (out of 4)"), "{started}");
+    // What it says to type next needs not be told again.
+    assert!(started.trim_end().ends_with(" md serve /dev/md/raid5-ls-4"), "{started}");
+    let told = set.refusal(&serve);
+    assert!(told.contains("/nowhere/s"), "{told}");
     let old = Set::unpacked(&fixtures, "raid5-4-v090");
     assert!(old.refusal(&["assemble", &old.disk(0)]).contains("superblocks 0.90"));
 }

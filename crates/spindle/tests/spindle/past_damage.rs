@@ -4,14 +4,16 @@
 //! What could break: zeros that nobody is told of, or at a wrong place; a program that copies and ends at the first error; a file that is
 //! there and not copied, since the directory that knew its name is lost; a line for each block of a long stretch.
 
+use crate::holding::can_mount;
 use crate::pools::{add_disks, done, program, refused, run};
-use crate::serving::{self, Serving};
+use crate::serving::{self, Ask, Serving};
 use std::collections::BTreeSet;
 use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 const DISK_BYTES: u64 = 128 << 20;
 /// Bytes of a block of the volume.
@@ -284,4 +286,80 @@ fn files_of_a_directory_of_which_nothing_can_be_read_are_copied_by_their_numbers
     assert!(at.join("out/before0").exists());
     let again = said_by(at, &cp);
     assert!(again.contains("0 files copied"), "{again}");
+}
+
+/// What could break: a client gets an error, and who runs the server can't tell why; a client that reads a damaged disk fills a log.
+#[test]
+fn a_server_tells_of_reads_and_of_writes_that_fail_on_what_cant_be_read() {
+    let (folder, _) = with_damaged_volume();
+    let at = folder.path();
+    let said = File::create(at.join("said")).expect("a file");
+    let call = ["serve", "--volume", "w/v", "--nbd", "unix:s"];
+    let server = Serving::start(program(at, &call).stderr(said));
+    let mut client = serving::connected(&at.join("s"), "w/v").expect("it is served");
+    let place = (BAD[0].start * BLOCK) as u64;
+    let mut tried = |ask, at, bytes| serving::tried(&mut client, ask, at, bytes);
+    // Parts of a block that can't be read.
+    assert_eq!(tried(Ask::Read, place, 4096), 5);
+    assert_eq!(tried(Ask::Write, place + 512, 1024), 5);
+    assert_eq!(tried(Ask::WriteZeroes, place + 4096, 4096), 5);
+    // What is the client's own fault is its own.
+    assert_ne!(tried(Ask::Read, 1 << 30, 4096), 0);
+    // Without its old content it can be written.
+    assert_eq!(tried(Ask::Write, place, BLOCK as u32), 0);
+    assert_eq!(tried(Ask::Read, place, BLOCK as u32), 0);
+    let told = fs::read_to_string(at.join("said")).expect("text");
+    let lines: Vec<&str> = told.lines().filter(|line| line.contains("gets an error: ")).collect();
+    let of = |what: &str| format!("spindle: a client of 'w/v' gets an error: w/v: {what}");
+    assert_eq!(lines.len(), 3, "{told}");
+    assert!(lines[0].starts_with(&of("read of 4 KiB at byte 49152: ")), "{told}");
+    assert!(lines[1].starts_with(&of("write of 1 KiB at byte 49664: ")), "{told}");
+    assert!(lines[2].starts_with(&of("write-zeroes of 4 KiB at byte 53248: ")), "{told}");
+    for _ in 0..150 {
+        assert_eq!(tried(Ask::Read, place + BLOCK as u64, 512), 5);
+    }
+    drop(client);
+    server.stop();
+    let told = fs::read_to_string(at.join("said")).expect("text");
+    assert_eq!(told.matches("gets an error: ").count(), 100, "{told}");
+    assert!(told.contains("what more fails is only counted\n"), "{told}");
+    assert!(told.contains("153 requests of clients failed\n"), "{told}");
+}
+
+/// The same of a mount.
+#[test]
+fn a_mount_tells_of_writes_that_fail_on_what_cant_be_read() {
+    if !can_mount() {
+        return;
+    }
+    let folder = pool();
+    let at = folder.path();
+    let content = fixtures::noise(8, 256 << 10);
+    fs::write(at.join("content"), &content).expect("written");
+    done(at, &["zfs", "create", "-o", "recordsize=16K", "-o", "compression=off", "w/f"]);
+    done(at, &["zfs", "cp", "content", "w/f:"]);
+    spoil(at, &content[BAD[0].start * BLOCK..]);
+    fs::create_dir(at.join("m")).expect("a folder");
+    let said = File::create(at.join("said")).expect("a file");
+    let mount = ["mount", "-o", "rw", "w/f", "m"];
+    let mut holder = program(at, &mount).stderr(said).stdout(Stdio::piped()).spawn();
+    let holder = holder.as_mut().expect("it starts");
+    let mut ready = String::new();
+    let output = holder.stdout.as_mut().expect("it is piped");
+    BufReader::new(output).read_line(&mut ready).expect("a line");
+    assert!(ready.contains("is mounted on"), "{ready}");
+    let file = File::options().write(true).open(at.join("m/content")).expect("it opens");
+    let place = (BAD[0].start * BLOCK) as u64;
+    let written = file.write_all_at(&[1; 512], place + 512);
+    let cut = file.set_len(place + 100);
+    drop(file);
+    let told = Command::new("kill").args(["-TERM", &holder.id().to_string()]).status();
+    assert!(told.expect("kill starts").success());
+    holder.wait().expect("it ends");
+    assert_eq!(written.expect_err("it can't be").raw_os_error(), Some(5));
+    assert_eq!(cut.expect_err("it can't be").raw_os_error(), Some(5));
+    let told = fs::read_to_string(at.join("said")).expect("text");
+    for bytes in ["bytes 49664 to 50176 can't be read: ", "bytes 49251 to 49252 can't be read: "] {
+        assert!(told.contains(bytes), "{bytes}: {told}");
+    }
 }

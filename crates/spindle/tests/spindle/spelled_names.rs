@@ -164,6 +164,14 @@ fn a_copy_tells_of_names_that_are_one_in_the_target() {
     };
     copied(&["two/.", "tank/folds:"]);
     copied(&["--force", "two/.", "tank/folds:"]);
+    // Given one by one.
+    done(&at, &["zfs", "create", "-o", "casesensitivity=insensitive", "tank/given"]);
+    let given = ["two/Readme", "two/README", "two/Docs", "two/docs"];
+    copied(&[&given[..], &["tank/given:"]].concat());
+    copied(&[&["--force"], &given[..], &["tank/given:"]].concat());
+    let first = String::from_utf8(run(&at, &["zfs", "cat", "tank/given:README"]).stdout);
+    assert_eq!(first.expect("text"), "one");
+    assert_eq!(done(&at, &["zfs", "ls", "tank/given:"]), "Docs\nReadme\n");
     if !can_mount() {
         return;
     }
@@ -172,8 +180,25 @@ fn a_copy_tells_of_names_that_are_one_in_the_target() {
     done(&at, &["zfs", "set", &format!("mountpoint={mountpoint}"), "tank/folds"]);
     let holder = Holder::start(&at, "pools = [\"tank\"]\n");
     done(&at, &["zfs", "mount", "tank/folds"]);
-    fs::create_dir(at.join("m/out")).expect("it is made");
+    for name in ["m/out", "m/given"] {
+        fs::create_dir(at.join(name)).expect("it is made");
+    }
     copied(&["tank/plain:", "m/out"]);
+    // Given one by one.
+    let files =
+        ["tank/plain:Readme", "tank/plain:README", "tank/plain:docs/f", "tank/plain:Docs/f"];
+    for _ in 0..2 {
+        let output = run(&at, &[&["zfs", "cp", "--force"], &files[..], &["m/given"]].concat());
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(told.matches("takes its name for another one").count(), 1, "{told}");
+        assert_eq!(
+            told.matches("has another one of this command's under its name").count(),
+            1,
+            "{told}"
+        );
+        assert_eq!(list(&at.join("m/given")), ["Readme", "f"]);
+    }
+    assert_eq!(read(&at.join("m/given/Readme")) + &read(&at.join("m/given/f")), "onetwo");
     holder.stop();
     judge(&at, "tank");
 }

@@ -305,6 +305,10 @@ impl Group {
                 return Err(LvmError::MissingForChange { group: group(), id: volume.id });
             }
         }
+        if let Some((found, _)) = self.cut_short().first() {
+            let device = found.device.name().to_string();
+            return Err(LvmError::ShortForChange { group: group(), device });
+        }
         let mut whole = self.text.clone();
         let described = whole.section_mut(&self.group.name);
         change(described);

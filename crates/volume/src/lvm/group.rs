@@ -1,20 +1,18 @@
-//! Volume groups on the devices at hand: found, and their volumes opened.
+//! Volume groups on the devices at hand: found and put together.
 
 use crate::checked::read;
 use crate::lvm::area::{AreaHeader, HEADER_BYTES, Location, TEXT_BYTES_MAX};
 use crate::lvm::label::{Area, Id, LABEL_SECTORS, Label};
-use crate::lvm::metadata::{
-    LogicalVolume, Mapping, MetadataError, PhysicalVolume, Segment, VolumeGroup,
-};
+use crate::lvm::metadata::{LogicalVolume, MetadataError, PhysicalVolume, VolumeGroup};
 use crate::lvm::text::Section;
 use crate::lvm::{SECTOR, checksum};
+use crate::partition::copy_as_long;
 use async_recursion::async_recursion as boxed;
-use md::{Array, ArraySpec, Level, SpecError};
-use rt::filter::{Linear, Slice};
-use rt::{DeviceRef, IoError, Request, Rt};
+use md::SpecError;
+use rt::{DeviceRef, IoError};
 use std::collections::BTreeMap;
+use stdx::ByteCount;
 use stdx::bytes::{FormatError, Problem};
-use stdx::{ByteCount, Offset};
 
 /// Why a group, or a volume of it, can't be had.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -37,16 +35,22 @@ pub enum LvmError {
     #[error("{group}/{volume}: the physical volume {id} is missing: bring its device")]
     Missing { group: String, volume: String, id: Id },
     #[error(
-        "{group}/{volume}: {device} has {has} bytes, and the volume's extents reach beyond: cut short? A copy of it that is as long again \
-         (truncate -s {needed} COPY, zeros at its end) has them; what was cut off is lost"
+        "{group}/{volume}: {device} has {has} bytes, and the volume's extents reach beyond: cut short? Then {} has them; what was cut off is \
+         lost", copy_as_long(.device, *.needed)
     )]
     DeviceTooSmall { group: String, volume: String, device: String, has: u64, needed: u64 },
+    #[error("{group}/{volume}: its extents are more bytes than a device can have")]
+    TooLarge { group: String, volume: String },
     #[error("{group}/{volume}: {error}")]
     Stripes { group: String, volume: String, error: SpecError },
     #[error(
         "volume group {group}: the physical volume {id} is missing: nothing is changed without it"
     )]
     MissingForChange { group: String, id: Id },
+    #[error(
+        "volume group {group}: {device} ends before its extents do: nothing is changed before it is as long again"
+    )]
+    ShortForChange { group: String, device: String },
     #[error(
         "volume group {group}: its newest text is damaged, and it is read as an older one has it, of seqno {seqno}: what was changed since is not \
          known, and nothing of it is written"
@@ -322,7 +326,7 @@ async fn older_texts(found: &Found) -> Vec<Text> {
 }
 
 /// Bytes that a device has to have for all extents of its physical volume.
-fn needed(described: &PhysicalVolume, extent_sectors: u64) -> u64 {
+pub(super) fn needed(described: &PhysicalVolume, extent_sectors: u64) -> u64 {
     let extents = described.extents.saturating_mul(extent_sectors);
     described.start_sector.saturating_add(extents).saturating_mul(SECTOR)
 }
@@ -368,76 +372,5 @@ impl Group {
             group: self.group.name.clone(),
             volume: name.to_owned(),
         })
-    }
-
-    /// A logical volume as a device.
-    ///
-    /// # Errors
-    /// Where a physical volume of it is missing, or it is of a kind that is not supported.
-    pub fn open(&self, rt: &Rt, name: &str) -> Result<DeviceRef, LvmError> {
-        let volume = self.volume(name)?;
-        let segments = volume.segments.iter();
-        let segments = segments.map(|segment| self.open_segment(rt, volume, segment));
-        let segments: Vec<DeviceRef> = segments.collect::<Result<_, _>>()?;
-        if segments.is_empty() {
-            // LVM makes none such.
-            let (group, volume) = (self.group.name.clone(), name.to_owned());
-            return Err(LvmError::Kind { group, volume, kind: "nothing".to_owned() });
-        }
-        Ok(Linear::new(&format!("{}/{name}", self.group.name), segments))
-    }
-
-    fn open_segment(
-        &self,
-        rt: &Rt,
-        volume: &LogicalVolume,
-        segment: &Segment,
-    ) -> Result<DeviceRef, LvmError> {
-        let (group, name) = (|| self.group.name.clone(), || volume.name.clone());
-        let (stripe_sectors, stripes) = match &segment.mapping {
-            Mapping::Striped { stripe_sectors, stripes } => (*stripe_sectors, stripes),
-            Mapping::Other(kind) => {
-                let kind = kind.clone();
-                return Err(LvmError::Kind { group: group(), volume: name(), kind });
-            }
-        };
-        let extent = self.group.extent_sectors * SECTOR;
-        let each = segment.extents / stripes.len() as u64;
-        let mut parts: Vec<DeviceRef> = Vec::new();
-        for (physical, first) in stripes {
-            let described = &self.group.physical[physical];
-            let Some(found) = self.found.get(physical) else {
-                let id = described.id;
-                return Err(LvmError::Missing { group: group(), volume: name(), id });
-            };
-            let device = &found.device;
-            let first = first.checked_mul(extent);
-            let start = described.start_sector.checked_mul(SECTOR);
-            let start = first.zip(start).and_then(|(first, start)| first.checked_add(start));
-            let part = start.zip(each.checked_mul(extent));
-            let within = |(start, len): &(u64, u64)| {
-                Request::read(Offset(*start), ByteCount(*len)).check(&**device).is_ok()
-            };
-            let Some((start, len)) = part.filter(within) else {
-                return Err(LvmError::DeviceTooSmall {
-                    group: group(),
-                    volume: name(),
-                    device: device.name().to_string(),
-                    has: device.geometry().capacity.bytes(),
-                    needed: needed(described, self.group.extent_sectors),
-                });
-            };
-            parts.push(Slice::new(device.clone(), Offset(start), ByteCount(len)));
-        }
-        if let [_] = &parts[..] {
-            return Ok(parts.swap_remove(0));
-        }
-        let chunk = ByteCount(stripe_sectors * SECTOR);
-        let spec = ArraySpec { chunk, ..ArraySpec::new(Level::Raid0, parts) };
-        let label = format!("{}/{}", self.group.name, volume.name);
-        let array = Array::create(rt, &label, spec);
-        let array =
-            array.map_err(|error| LvmError::Stripes { group: group(), volume: name(), error })?;
-        Ok(array.device())
     }
 }

@@ -16,6 +16,9 @@
 //! **Damage.** A text has a checksum in its area's header. Where none that counts is whole, the newest that is left in a ring counts for
 //! reading, and the group is not changed.
 //!
+//! **What is missing.** A volume that has extents on a physical volume that is not there, or behind the end of one that was cut, is
+//! [opened](open) only by who asks for it in part, and then what lay there can't be read.
+//!
 //! **A change** ([`change`]) writes the next text beside the present one on every physical volume, makes
 //! it durable, and then points each area's header at it: one sector, written at once. A power cut leaves
 //! an area with its old text or its new one, and a group with one of both: whoever opens it next takes
@@ -37,10 +40,12 @@ pub mod change;
 pub mod group;
 pub mod label;
 pub mod metadata;
+pub mod open;
 pub mod text;
 
 pub use group::{Found, FoundGroups, Group, LvmError, find_groups};
 pub use metadata::{LogicalVolume, PhysicalVolume, Segment, VolumeGroup};
+pub use open::{Lacking, Lacks};
 
 /// The unit of sizes and places in the text.
 pub const SECTOR: u64 = 512;

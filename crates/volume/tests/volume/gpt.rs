@@ -97,9 +97,17 @@ fn of_a_device_that_is_shorter_than_its_table_says_what_is_there_is_read() {
         run(move |_| async move { read_table(&(disk("disk", size, HEAD) as _)).await })
     };
     let table = read(ByteCount::mib(8)).expect("readable").expect("there is one");
+    let (one, other) = (&table.partitions[0], &table.partitions[1]);
+    assert_eq!((one.number, one.cut, other.number, &table.beyond[..]), (1, None, 3, &[3][..]));
+    assert_eq!((table.size, table.from_backup), (SIZE, false));
+    // Of the one that is cut there is what lies before the end.
+    let all = other.cut.expect("it is cut");
+    assert_eq!(other.start.from_start() + other.len, ByteCount::mib(8));
+    assert!(other.start.from_start() + all <= SIZE && all > other.len);
+    // What begins behind it is not there at all.
+    let table = read(other.start.from_start()).expect("readable").expect("there is one");
     let numbers: Vec<u32> = table.partitions.iter().map(|one| one.number).collect();
     assert_eq!((&numbers[..], &table.beyond[..]), (&[1][..], &[3][..]));
-    assert_eq!((table.size, table.from_backup), (SIZE, false));
     // Cut behind the last partition nothing is missing but the copy of the table.
     let table = read(ByteCount(SIZE.bytes() - 512)).expect("readable").expect("there is one");
     assert_eq!((table.partitions.len(), table.beyond.len(), table.size), (2, 0, SIZE));

@@ -11,15 +11,15 @@
 use crate::world;
 
 use proptest::prelude::*;
-use rt::filter::PowerCut;
-use rt::{Buf, DeviceRef, MemoryDevice, Request, Rt};
+use rt::filter::{PowerCut, Slice};
+use rt::{Buf, DeviceRef, IoErrorKind, MemoryDevice, Request, Rt};
 use std::rc::Rc;
 use stdx::{ByteCount, Offset, Prng};
 use volume::lvm::change::{Origin, Wanted, create_group};
 use volume::lvm::label::Label;
 use volume::lvm::metadata::Mapping;
 use volume::lvm::text::{Node, Section, Value};
-use volume::lvm::{FoundGroups, Group, LvmError, find_groups};
+use volume::lvm::{FoundGroups, Group, Lacks, LvmError, find_groups};
 use world::*;
 
 const SIZE: ByteCount = ByteCount::mib(64);
@@ -107,6 +107,77 @@ fn bytes_of_a_volume_lie_where_linux_looks_for_them() {
         };
         assert_eq!(stripes[..], [("pv1".to_owned(), 4)]);
         lies_at(&rt, &group, "big", &[(0, pv1, 17 * MIB), (44 * MIB, pv0, 37 * MIB)]).await;
+    });
+}
+
+/// What could break: bytes that are there are lost with those that aren't, or others are given for them; how many are lost is counted wrongly.
+#[test]
+fn of_a_volume_in_part_all_is_read_that_lies_on_what_is_there() {
+    const KIB: u64 = 1 << 10;
+    const MIB: u64 = 1 << 20;
+    run(|rt| async move {
+        let disks = of_lvm();
+        let whole = only_group(&devices(&disks)).await;
+        for (name, bytes) in [("str", 12 * MIB), ("big", 60 * MIB)] {
+            let device = whole.open(&rt, name).expect("opened");
+            let len = device.geometry().capacity;
+            assert!(len.bytes() >= bytes, "{name} {len}");
+            for at in (0..len.bytes()).step_by(16 << 10) {
+                let data = Buf::fill(at | 1, 16 << 10);
+                device.submit(Request::write(Offset(at), data)).await.expect("written");
+            }
+            assert_eq!(whole.lacking(whole.volume(name).expect("there")), []);
+        }
+        // pv0 is the second disk: a third of what is striped, and the second segment of the other.
+        let there: Vec<DeviceRef> =
+            [&disks[0], &disks[2]].map(|disk| Rc::clone(disk) as DeviceRef).into();
+        let missing = whole.group.physical["pv0"].id;
+        let mut cut = there.clone();
+        let short = ByteCount(37 * MIB + 20 * KIB);
+        cut.push(Slice::called("short", Rc::clone(&disks[1]) as DeviceRef, Offset(0), short));
+        for (devices, is_cut) in [(there, false), (cut, true)] {
+            let group = only_group(&devices).await;
+            for name in ["str", "big"] {
+                let device = group.open_in_part(&rt, name).expect("opened");
+                let len = device.geometry().capacity.bytes();
+                let (mut lost, mut within) = (0, len..0);
+                for at in (0..len).step_by(16 << 10) {
+                    let read = device.submit(Request::read(Offset(at), ByteCount::kib(16))).await;
+                    match read {
+                        Ok(data) => assert_eq!(data.to_vec(), Buf::fill(at | 1, 16 << 10).bytes()),
+                        Err(error) => {
+                            let kind = if is_cut {
+                                IoErrorKind::CutShort
+                            } else {
+                                IoErrorKind::TooFewMembers
+                            };
+                            assert_eq!(error.kind, kind);
+                            lost += 16 << 10;
+                            within = within.start.min(at)..at + (16 << 10);
+                        }
+                    }
+                }
+                let lacking = group.lacking(group.volume(name).expect("there"));
+                if is_cut && name == "str" {
+                    // All of it lies before the end.
+                    assert_eq!((lost, &lacking[..]), (0, &[][..]));
+                    continue;
+                }
+                let [lacking] = &lacking[..] else { panic!("{lacking:?}") };
+                let why =
+                    if is_cut { Lacks::CutShort("short".into()) } else { Lacks::Missing(missing) };
+                assert_eq!(lacking.why, why);
+                // A block that is cut can't be read as a whole.
+                let rest = if is_cut { 4 * KIB } else { 0 };
+                assert_eq!(
+                    (lacking.bytes + rest, lacking.within.end),
+                    (lost, within.end),
+                    "{name}"
+                );
+                assert_eq!(lacking.within.start, within.start + rest, "{name}");
+                assert!(group.open(&rt, name).is_err());
+            }
+        }
     });
 }
 

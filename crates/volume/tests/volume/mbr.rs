@@ -90,12 +90,29 @@ fn what_is_no_table_has_no_partitions() {
 }
 
 #[test]
-fn what_reaches_beyond_the_end_is_left_out_and_named() {
+fn of_what_reaches_beyond_the_end_what_lies_before_it_is_there_and_it_is_named() {
+    let blocks = SIZE.bytes() / 512;
+    let gone = entry(0x83, blocks as u32, 8);
     let read =
-        read(&[(0, table([entry(0x83, 2048, 2048), entry(0x83, 8192, 1 << 20), NONE, NONE]))]);
+        read(&[(0, table([entry(0x83, 2048, 2048), entry(0x83, 8192, 1 << 20), gone, NONE]))]);
     let read = read.expect("a table");
     assert_eq!(read.beyond_to, Offset((8192 + (1 << 20)) * 512));
-    assert_eq!((found(&read), read.beyond), (vec![(1, 2048, 2048)], vec![2]));
+    assert_eq!(found(&read), [(1, 2048, 2048), (2, 8192, blocks - 8192)]);
+    let cut: Vec<Option<ByteCount>> = read.partitions.iter().map(|one| one.cut).collect();
+    assert_eq!((&cut[..], read.beyond), (&[None, Some(ByteCount(512 << 20))][..], vec![2, 3]));
+}
+
+/// What could break: the one data partition of a box's disk lies in an extended one, and a copy that broke off has none.
+#[test]
+fn the_chain_of_an_extended_partition_that_is_cut_is_followed() {
+    let blocks = SIZE.bytes() / 512;
+    let primary = table([entry(0x0f, 8192, 1 << 20), NONE, NONE, NONE]);
+    let first = table([entry(0xfd, 64, 100), entry(5, 4096, 1 << 19), NONE, NONE]);
+    let second = table([entry(0xfd, 64, 1 << 18), entry(5, 1 << 19, 4096), NONE, NONE]);
+    let read = read(&[(0, primary), (8192, first), (8192 + 4096, second)]).expect("a table");
+    let at = 8192 + 4096 + 64;
+    assert_eq!(found(&read), [(5, 8192 + 64, 100), (6, at, blocks - at)]);
+    assert_eq!((&read.beyond[..], read.beyond_to), (&[1, 6][..], Offset((8192 + (1 << 20)) * 512)));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use super::shared::{
     CHILDREN_FROM, CLOSED, CONTROL, CONTROL_COOKIE, DNODE_BYTES, KnownSpace, NAMES_MAX, Notice,
     OBJECT_BITS, Place, SNAPSHOTS, Served, Shared,
 };
-use crate::error::ZfsError;
+use crate::error::{Problem, ZfsError};
 use crate::zap::Cursor;
 use rt::SgList;
 use rt::inodes::{Attributes, Cookie, InodeError, InodeKind, ListEntry, Node, Usage};
@@ -270,15 +270,28 @@ impl Shared {
         self.note_access(&served, &node).await;
         let len = usize::try_from(len.bytes()).unwrap_or(usize::MAX);
         let read = served.files.read(&node, at.bytes(), len).await;
-        read.map_err(|error| {
-            let answer = wrong(&error);
-            if matches!(answer, InodeError::Damaged | InodeError::Io) {
-                let dataset = served.name();
-                let (at, len) = (at.bytes(), len as u64);
-                (self.tell)(&Notice::Damage { dataset, object, at, len, error });
-            }
-            answer
-        })
+        read.map_err(|error| self.wrong_in(&served, (object, at.bytes(), len as u64), error))
+    }
+
+    /// Why there is no answer that takes these bytes of a file, which is told where they are damaged.
+    pub(super) fn wrong_in(
+        &self,
+        served: &Served,
+        (object, at, len): (u64, u64, u64),
+        error: ZfsError,
+    ) -> InodeError {
+        let answer = wrong(&error);
+        // That a pool is not written any more, or waits, is told of the pool.
+        let is_of_pool = matches!(
+            &error,
+            ZfsError::Write { .. }
+                | ZfsError::Object { problem: Problem::Stopped | Problem::Suspended, .. }
+        );
+        if matches!(answer, InodeError::Damaged | InodeError::Io) && !is_of_pool {
+            let dataset = served.name();
+            (self.tell)(&Notice::Damage { dataset, object, at, len, error });
+        }
+        answer
     }
 
     pub(super) async fn link_target(&self, link: Node) -> Result<Vec<u8>, InodeError> {

@@ -200,7 +200,10 @@ impl Shared {
     ) -> Answer<Attributes> {
         let (served, object) = self.writable(node)?;
         let now = self.now()?;
-        let done = self.plan(&served, |work| {
+        // The block of a new end is cut.
+        let end = set.size.map_or(0, ByteCount::bytes);
+        let cut = (object, end.saturating_sub(1), end.min(1));
+        let done = self.plan_in(&served, cut, |work| {
             let of = known(work, &served, object)?;
             if let Some(size) = set.size {
                 check_file(of.kind)?;
@@ -260,7 +263,7 @@ impl Shared {
                 self.has_room(&served, take as u64).await?;
                 let piece = data.slice(done..done + take).into_contiguous();
                 let now = self.now()?;
-                let written = self.plan(&served, |work| {
+                let written = self.plan_in(&served, (object, begin, take as u64), |work| {
                     let of = known(work, &served, object)?;
                     let owner = work.file(object)?.attributes.owner();
                     check_limits(work, owner, More::Bytes)?;
@@ -323,7 +326,7 @@ impl Shared {
             self.has_room(&served, len.bytes()).await?;
         }
         let now = self.now()?;
-        let done = self.plan(&served, |work| {
+        let done = self.plan_in(&served, (object, at, end - at), |work| {
             let of = known(work, &served, object)?;
             check_file(of.kind)?;
             let size = of.size.bytes();

@@ -103,6 +103,25 @@ impl Shared {
     pub(super) async fn plan<T>(
         &self,
         served: &Served,
+        plan: impl FnMut(&mut Work<'_>) -> Planned<T>,
+    ) -> Answer<T> {
+        self.plan_or(served, |error| wrong(&error), plan).await
+    }
+
+    /// Carries out a plan that changes these bytes of a file: blocks that it covers in part are read for it.
+    pub(super) async fn plan_in<T>(
+        &self,
+        served: &Served,
+        of: (u64, u64, u64),
+        plan: impl FnMut(&mut Work<'_>) -> Planned<T>,
+    ) -> Answer<T> {
+        self.plan_or(served, |error| self.wrong_in(served, of, error), plan).await
+    }
+
+    async fn plan_or<T>(
+        &self,
+        served: &Served,
+        wrong: impl FnOnce(ZfsError) -> InodeError,
         mut plan: impl FnMut(&mut Work<'_>) -> Planned<T>,
     ) -> Answer<T> {
         if !self.writing()?.live.has_reserve() {
@@ -113,7 +132,7 @@ impl Shared {
             Err(Stop::Answer(error)) => Ok(Err(error)),
             Err(Stop::Blocked(blocked)) => Err(blocked),
         });
-        let done = done.await.map_err(|error| wrong(&error))?;
+        let done = done.await.map_err(wrong)?;
         if served.how.get().synchronous == Synchronous::Always && done.is_ok() {
             self.commit(served, None).await?;
         }

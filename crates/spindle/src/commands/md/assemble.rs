@@ -176,8 +176,8 @@ fn assemble(
     })?;
     value["active_devices"] = json!(standing.whole);
     value["done"] = json!(told(&done));
-    let run = if standing.whole < standing.slots { " --run" } else { "" };
-    let next = next(&called, run);
+    // What it lacks is recorded: it is started without being told so.
+    let next = next(&called, "");
     value["next"] = json!(next);
     Ok((standing.told(&name, "was assembled", &next), value))
 }

@@ -1,6 +1,6 @@
 //! What a scan found, as JSON.
 
-use super::seen::{PoolSeen, Scan, serve, unwrap};
+use super::seen::{PoolSeen, Scan, is_rest, serve, unwrap};
 use attach::survey::{GroupSeen, Holds, Place, ServedBy, SetSeen};
 use serde_json::{Map, Value, json};
 use zfs::spa::PoolState;
@@ -123,8 +123,11 @@ impl Scan {
             Holds::Nothing => is("nothing", None),
             Holds::Unreadable(why) => is("unreadable", Some(("why", why.as_str().into()))),
         }
+        if is_rest(place) {
+            next = Some(format!("{} {}", self.command, serve(&self.together(place))));
+        }
         let parts: Vec<Value> = place.parts.iter().map(|part| self.place_json(part)).collect();
-        let mut value = json!({ "name": place.name, "bytes": place.size.bytes(), "holds": holds, "next": next });
+        let mut value = json!({ "name": place.name, "bytes": place.size.bytes(), "holds": holds, "lacks": place.lacks, "next": next });
         if !parts.is_empty() {
             value["partitions"] = parts.into();
         }

@@ -97,7 +97,15 @@ pub fn single(group: &GroupSeen) -> Option<&str> {
 pub fn serve(places: &[&Place]) -> String {
     let volumes = places.iter().map(|place| format!(" --volume {}", quoted(&place.name)));
     let force = if places.iter().any(|place| place.by_force) { " --force" } else { "" };
-    format!("serve{} --readonly{force}", volumes.collect::<String>())
+    let skips =
+        if places.iter().any(|place| place.lacks.is_some()) { " --skip-damaged" } else { "" };
+    format!("serve{} --readonly{force}{skips}", volumes.collect::<String>())
+}
+
+/// Whether what can be read of it is worth a try, though nobody knows what it is.
+pub fn is_rest(place: &Place) -> bool {
+    let is_unknown = matches!(place.holds, Holds::Unknown | Holds::Nothing | Holds::Unreadable(_));
+    is_unknown && place.lacks.is_some()
 }
 
 /// A file system in words: `ext4 "home", 1 GiB of 2 GiB, not unmounted cleanly`.
@@ -107,7 +115,7 @@ pub fn described(content: &volume::content::Content, place: &Place) -> String {
         let _ = write!(text, " \"{}\"", printable::word(label));
     }
     match content.size {
-        Some(size) if size > place.size => {
+        Some(size) if size > place.size && place.lacks.is_none() => {
             let _ = write!(text, ", goes up to {size}: was what it lies on cut short?");
         }
         _ => {}

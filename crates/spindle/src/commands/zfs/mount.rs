@@ -7,6 +7,10 @@
 //! Children whose mountpoint is inherited come with what is above them, in one mount; those with a mountpoint of their own are
 //! mounted there by themselves.
 //!
+//! **Over what is there.** Pools are looked at here that belong to other machines, whose mountpoints are this host's own `/home` or
+//! `/var`. So a directory that has something in it is mounted on where it was named, where `-O` says so, or where the property
+//! `overlay` was set to `on`; that this is its default, which OpenZFS goes by on Linux, is not enough.
+//!
 //! Source: OpenZFS, `zfs_main.c` (`share_mount_one`, `unshare_unmount`), `libzfs_mount.c` (`zfs_mount_at`).
 
 use super::keys;
@@ -41,7 +45,7 @@ pub struct MountArgs {
     /// All file systems that are mounted by themselves
     #[arg(short, conflicts_with_all = ["dataset", "directory"])]
     all: bool,
-    /// Also on a directory that has something in it, whatever the property overlay says
+    /// Also where the mountpoint is a directory that has something in it, and the property overlay was not set to on
     #[arg(short = 'O')]
     overlay: bool,
     /// As mount(8) has them: ro to read only
@@ -280,11 +284,12 @@ fn mount_one(
         _ if args.all => return Ok(()),
         _ => {}
     }
+    let is_named = args.directory.is_some();
     let wanted = ToMount {
         dataset: name.clone(),
         directory,
-        makes_directory: args.directory.is_none(),
-        covers: args.overlay || set_number(node, "overlay") != Some(0),
+        makes_directory: !is_named,
+        covers: args.overlay || set_number(node, "overlay").map_or(is_named, |on| on != 0),
         for_writing: args.for_writing(),
         shows_control: None,
         by_mountpoint: true,
@@ -293,6 +298,11 @@ fn mount_one(
     let begun = held.pools.wait(async move { RunningMount::begin(&its, wanted).await });
     let mount = match begun {
         Err(Error::MountedAlready { .. }) if args.all => return Ok(()),
+        Err(error @ Error::MountNotEmpty { .. }) => {
+            let elsewhere = if is_named { "" } else { "; --altroot DIR mounts below DIR" };
+            let mend = format!("-O mounts over what is there{elsewhere}");
+            return Err(Failure::from(error).and_do(&mend));
+        }
         begun => begun?,
     };
     let context = held.pools.disks().context();

@@ -28,6 +28,8 @@ use zfs_store::alloc::Class;
 
 /// The properties that are shown where none are asked for.
 const DEFAULT: &str = "name,size,allocated,free,checkpoint,expandsize,fragmentation,capacity,dedupratio,health,altroot";
+/// What tells apart those of one name, behind which it stands for people who asked for no columns.
+const APART: &str = "guid";
 /// What stands beside the name of a class.
 const DASHES: &str = "      -      -      -        -         -      -      -      -         -";
 /// The names' column is at least so wide with `-v`.
@@ -67,6 +69,8 @@ struct Form {
     numbers: bool,
     scripted: bool,
     width: usize,
+    /// What stands between the name of a vdev and its columns.
+    beside: usize,
 }
 
 pub fn run(args: &ListArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
@@ -88,8 +92,20 @@ pub fn run(args: &ListArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
         })
     };
     let width = opened.iter().map(name_width).fold(NAME_MIN, usize::max);
-    let form =
-        Form { naming, literal, numbers: args.form.numbers, scripted: args.form.scripted, width };
+    let (numbers, scripted, beside) = (args.form.numbers, args.form.scripted, 0);
+    let mut form = Form { naming, literal, numbers, scripted, width, beside };
+    let mut columns = columns;
+    let names = opened.iter().map(|one| &*one.view.name).chain(lost.iter().map(|one| &*one.name));
+    let mut names: Vec<&str> = names.chain(held.iter().map(|one| &*one.name)).collect();
+    names.sort_unstable();
+    let are_alike = names.windows(2).any(|two| two[0] == two[1]);
+    if are_alike && args.columns.is_none() && !scripted && !args.form.json {
+        columns.insert(1, APART);
+        let guids = opened.iter().map(|one| one.view.guid).chain(lost.iter().map(|one| one.guid));
+        let widest =
+            guids.chain(held.iter().map(|one| one.guid)).map(|guid| guid.to_string().len());
+        form.beside = 2 + widest.fold(super::get::width(APART).0, usize::max);
+    }
     if args.form.json {
         if !failed {
             print_json(&as_json(&opened, &held, &columns, args, &form))?;
@@ -134,7 +150,7 @@ fn as_text(
     let mut widths = Vec::new();
     for (n, name) in columns.iter().enumerate() {
         let (mut width, grows) = super::get::width(name);
-        if grows || form.literal {
+        if grows || form.literal || *name == APART {
             width = rows.iter().map(|row| row[n].len()).fold(width, usize::max);
         }
         widths.push(if n == 0 && args.verbose { form.width } else { width });
@@ -249,9 +265,9 @@ fn cache_space(one: &Opened, node: &VdevHealth) -> Option<VdevSpace> {
 }
 
 fn vdevs(text: &mut String, one: &Opened, form: &Form) {
-    let width = form.width;
+    let (width, beside) = (form.width, form.beside);
     let class = |text: &mut String, name: &str| {
-        text.push_str(&format!("{name:<width$}{DASHES}\n"));
+        text.push_str(&format!("{name:<width$}{:beside$}{DASHES}\n", ""));
     };
     for top in tree::normal(&one.health) {
         vdev(text, one, top, 2, None, form);
@@ -307,8 +323,8 @@ fn vdev(
     if form.scripted {
         text.push_str(&format!("\t{name}"));
     } else {
-        let width = form.width.saturating_sub(depth);
-        text.push_str(&format!("{:depth$}{name:<width$}", ""));
+        let (width, beside) = (form.width.saturating_sub(depth), form.beside);
+        text.push_str(&format!("{:depth$}{name:<width$}{:beside$}", "", ""));
     }
     for (property, value) in cells(one, node, spare, form) {
         let width = PoolProperty::find(property).map_or(0, PoolProperty::width);

@@ -214,9 +214,13 @@ fn a_volume_says_which_physical_volumes_it_lacks() {
     let text = done(at, &["-d", "disks", "scan"]);
     assert!(text.contains("2 of 3 physical volumes missing"), "{text}");
     let lacks = text.lines().find(|line| line.contains("vg0/wide")).expect("it is told");
-    assert!(lacks.contains("it lacks data of group vg0: the physical volumes "), "{lacks}");
+    let why = "it lacks 20 MiB of data of group vg0: the physical volumes ";
+    assert!(lacks.contains(why), "{lacks}");
     assert!(lacks.contains(&b) && lacks.contains(&c) && lacks.contains(" are missing"), "{lacks}");
-    assert!(!text.contains("next: ") && text.contains("vg0/one  8 MiB  nothing"), "{text}");
+    assert!(text.contains("vg0/one  8 MiB  nothing\n"), "{text}");
+    let serve = next(&text, "serve");
+    let rest = ["serve", "--volume", "vg0/wide", "--readonly", "--skip-damaged"];
+    assert_eq!((&serve[2..], text.matches("next: ").count()), (&rest.map(str::to_owned)[..], 1));
     fs::rename(at.join("b"), at.join("disks/b")).expect("back");
     let text = done(at, &["-d", "disks", "scan"]);
     let lacks = format!("the physical volume {c} is missing");

@@ -56,7 +56,7 @@ fn gpt(file: &File, data: (u64, u64)) {
 }
 
 /// A GPT of these partitions: their numbers, where they begin, and how long they are.
-fn gpt_of(file: &File, parts: [(usize, u64, u64); 2]) {
+pub fn gpt_of(file: &File, parts: [(usize, u64, u64); 2]) {
     let blocks = file.metadata().expect("its size").len() / 512;
     let mut table = [0; 128 * 128];
     for (number, start, len) in parts {
@@ -207,18 +207,32 @@ fn of_an_image_that_is_shorter_than_its_table_says_the_table_counts() {
         let (text, said) = (String::from_utf8(output.stdout.clone()).expect("text"), said(&output));
         assert!(!said.contains("partitioning program"), "{said}");
         let needed = if form == "GPT" { len } else { len - MIB };
-        // The extended partition is what ends too late, and with it what is in it.
-        let number = if form == "GPT" { number } else { 4 };
+        // The extended partition ends too late, and what is in it.
+        let reach = match form {
+            "GPT" => "its partition 3 reaches",
+            _ => "its partitions 4, 5 reach",
+        };
         for part in [
-            format!(
-                "disks/disk3: its partition {number} reaches beyond the end: its {form} goes up to"
-            ),
+            format!("disks/disk3: {reach} beyond the end: its {form} goes up to"),
             format!("goes up to {needed} bytes, and it has {cut}: cut short?"),
             format!("truncate -s {needed} COPY"),
         ] {
             assert!(said.contains(&part), "{part}: {said}");
         }
         assert!(text.contains("disks/disk3:1  1 MiB"), "{text}");
+        // Of the one that is cut is read what is there: its superblock says whose it is, and that it is too short for that.
+        let called = format!("disks/disk3:{number}  ");
+        let mut lines = text.lines().filter(|line| line.trim_start().starts_with(&called));
+        let line = lines.find(|line| line.contains("member of"));
+        let line = line.unwrap_or_else(|| panic!("it is listed: {text}"));
+        assert!(
+            line.contains("member of RAID set raid5-4-xfs, cut short: its table has it "),
+            "{line}"
+        );
+        assert!(
+            text.contains("a copy of its disk that is as long again (scan says how long"),
+            "{text}"
+        );
         // As the note says.
         file.set_len(needed).expect("made longer");
         let again = dumped(dir.path(), "raid5-4-xfs");

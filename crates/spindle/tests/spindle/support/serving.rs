@@ -113,6 +113,29 @@ pub fn write(client: &mut UnixStream, content: &[u8]) {
     answered(client);
 }
 
+/// Asks for this at a place of a client's export, and gives back the number of the error; 0 where there is none.
+pub fn tried(client: &mut UnixStream, command: Ask, at: u64, bytes: u32) -> u32 {
+    client.write_all(&head(command as u16, at, bytes)).expect("taken");
+    if let Ask::Write = command {
+        client.write_all(&vec![0x5a; bytes as usize]).expect("taken");
+    }
+    let mut answer = [0; 16];
+    client.read_exact(&mut answer).expect("it answers");
+    let error = u32::from_be_bytes([answer[4], answer[5], answer[6], answer[7]]);
+    if let (Ask::Read, 0) = (command, error) {
+        client.read_exact(&mut vec![0; bytes as usize]).expect("it answers");
+    }
+    error
+}
+
+/// What a client asks for.
+#[derive(Clone, Copy)]
+pub enum Ask {
+    Read = 0,
+    Write = 1,
+    WriteZeroes = 6,
+}
+
 /// What the begin of a client's export holds.
 #[track_caller]
 pub fn read(client: &mut UnixStream, bytes: u32) -> Vec<u8> {

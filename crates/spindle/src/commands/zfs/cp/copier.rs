@@ -1,7 +1,7 @@
 //! Who copies out of a pool: rules, and what the target could not take.
 
 use super::super::source::Source;
-use super::tally::{DEPTH_MAX, LINKS_MAX, Rules, Tally, files};
+use super::tally::{DEPTH_MAX, Given, LINKS_MAX, Rules, Tally, files};
 use crate::output::{Failure, say};
 use crate::printable;
 use ::host::directory::{self, Directory};
@@ -62,6 +62,8 @@ pub(super) struct Copier {
     lacks: RefCell<BTreeMap<Vec<u8>, Lack>>,
     /// Device nodes that were left out.
     nodes: Cell<u64>,
+    /// What was named and copied, by its pool, objset and object.
+    pub(super) given: Given<(u64, u64), (u64, u64, u64)>,
     /// The top of each copy, to be made durable at the end.
     pub(super) tops: RefCell<Vec<Directory>>,
 }
@@ -77,6 +79,7 @@ impl Copier {
             lists: Cell::new(0),
             lacks: RefCell::default(),
             nodes: Cell::new(0),
+            given: Given::default(),
             tops: RefCell::default(),
         }
     }

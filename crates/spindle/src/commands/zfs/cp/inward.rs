@@ -44,7 +44,6 @@ use entries::{End, Entries};
 use futures_util::future::join;
 use place::Given;
 use rt::sync::Notify;
-use std::cell::RefCell;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -158,7 +157,8 @@ fn copy(
             watched.set(Stop::Interrupted);
         });
         let entries = Entries::new(files, Rc::clone(&tally), rules, &ending, &rt);
-        let tree = Tree { entries, devices, children, rt, links: RefCell::default() };
+        let (links, given_before) = Default::default();
+        let tree = Tree { entries, devices, children, rt, links, given: given_before };
         let copied = Notify::default();
         let copying = async {
             let done = tree.copy_all(&given, &parts, recursive, many).await;

@@ -4,7 +4,7 @@ use crate::output::{Failure, say};
 use crate::printable;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 use stdx::ByteCount;
@@ -12,6 +12,9 @@ use stdx::ByteCount;
 /// Why a name is not copied that the target takes for another one of the same directory.
 const ONE_NAME_THERE: &str = "the target takes its name for another one that was copied there (upper and lower case, or accents, are \
      one to it): copy it to another place";
+/// Why one of several sources is not copied over another one of the same command.
+const JUST_COPIED: &str =
+    "the target has another one of this command's under its name: copy it to another place";
 /// Directories in directories that are copied: a descriptor each.
 pub(super) const DEPTH_MAX: usize = 400;
 /// Files with several names whose first name is remembered. Beyond, further names become files of their own.
@@ -65,6 +68,43 @@ pub(super) fn refuse_one_name<I: Ord>(
             Err(Trouble::Failed(ONE_NAME_THERE.into()))
         }
         _ => Ok(()),
+    }
+}
+
+/// What sources of one command led to in the target, each with which it was: `I` tells what is there apart, `S` the sources.
+pub(super) struct Given<I, S>(RefCell<BTreeMap<I, (S, Vec<u8>)>>);
+
+impl<I, S> Default for Given<I, S> {
+    fn default() -> Given<I, S> {
+        Given(RefCell::default())
+    }
+}
+
+impl<I: Ord, S: PartialEq> Given<I, S> {
+    /// Refuses a source of this name where what it leads to `there` is another one of the same command. Directories of one name are
+    /// laid together.
+    pub(super) fn refuse(
+        &self,
+        there: Option<&I>,
+        (source, name): (&S, &[u8]),
+        is_directory: bool,
+    ) -> Result<(), Trouble> {
+        let given = self.0.borrow();
+        match there.and_then(|there| given.get(there)) {
+            Some((other, called)) if *called != name && other != source => {
+                Err(Trouble::Failed(ONE_NAME_THERE.into()))
+            }
+            Some((other, _)) if other != source && !is_directory => {
+                Err(Trouble::Failed(JUST_COPIED.into()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A source was copied.
+    pub(super) fn add(&self, there: Option<I>, source: S, name: &[u8]) {
+        let there = there.map(|there| (there, (source, name.to_vec())));
+        self.0.borrow_mut().extend(there);
     }
 }
 

@@ -108,10 +108,14 @@ impl Copier {
         };
         self.tops.borrow_mut().push(directory.again()?);
         let Some(mark) = begins else {
+            let there = || directory.look(&name).map(|there| there.map(|there| there.identity));
+            let own = source.path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+            let which = (source.of.spa.guid(), node.dnode().objset(), node.number());
+            self.given.refuse(there()?.as_ref(), (&which, own), node.is_directory())?;
             let mut walk = Walk::new(source, &directory, &node, children, Vec::new());
-            return self
-                .one(&mut walk, &mut Vec::new(), &source.path, &node, &directory, &name)
-                .await;
+            self.one(&mut walk, &mut Vec::new(), &source.path, &node, &directory, &name).await?;
+            self.given.add(there()?, which, own);
+            return Ok(());
         };
         let top = self.stop_if_full(begin(&directory, &name, &mark))?;
         let mut walk = Walk::new(source, &top, &node, children, Vec::new());

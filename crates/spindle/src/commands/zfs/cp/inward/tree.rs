@@ -5,7 +5,7 @@
 //! names of it, as long as the first is known ([`LINKS_MAX`]). What is there and the same is kept.
 
 use super::super::place::{MARK, MARK_BYTES_MAX, OwnNames};
-use super::super::tally::{DEPTH_MAX, LINKS_MAX, Stop, Trouble, refuse_one_name};
+use super::super::tally::{self, DEPTH_MAX, LINKS_MAX, Stop, Trouble, refuse_one_name};
 use super::entries::{Entries, kind_of, moment};
 use super::file::{Way, part_of};
 use super::place::Given;
@@ -30,6 +30,8 @@ pub(super) struct Tree {
     pub(super) rt: Rt,
     /// First names of files with several, by device and inode.
     pub(super) links: RefCell<BTreeMap<(u64, u64), Node>>,
+    /// What was given and copied, by device and inode.
+    pub(super) given: tally::Given<Node, (u64, u64)>,
 }
 
 /// A directory that is copied, and where to.
@@ -177,7 +179,11 @@ impl Tree {
                 None => {
                     let within = joined(&within, own);
                     self.check_child(&within)?;
+                    let there = self.entries.look(at, own).await?.map(|there| there.node);
+                    let source = given.known.identity;
+                    self.given.refuse(there.as_ref(), (&source, own), true)?;
                     let into = self.entries.entered(at, own).await?;
+                    self.given.add(Some(into), source, own);
                     return self.tree((&from, into), (shown, &within), 0, None).await;
                 }
             };
@@ -190,7 +196,14 @@ impl Tree {
         let taken = OwnNames::default();
         let from = &given.directory;
         let step = Step { from, into: at, depth: 0, taken: &taken, done: &RefCell::default() };
-        self.one(&step, (own, &name), shown.to_vec(), within).await
+        let there = async || -> Result<Option<Node>, Trouble> {
+            Ok(self.entries.look(at, &name).await?.map(|there| there.node))
+        };
+        let source = given.known.identity;
+        self.given.refuse(there().await?.as_ref(), (&source, own), false)?;
+        self.one(&step, (own, &name), shown.to_vec(), within).await?;
+        self.given.add(there().await?, source, own);
+        Ok(())
     }
 
     /// Whether a directory was begun by an earlier command for the same.
