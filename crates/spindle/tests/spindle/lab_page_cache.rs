@@ -6,7 +6,7 @@
 //! parity reads the rest.
 
 use crate::lab_runs::{json, printed};
-use fixtures::extent::by_extent;
+use fixtures::extent::some;
 use serde_json::Value;
 
 const STREAM: &str = r#"
@@ -48,8 +48,11 @@ working_set = "1g"
 #[test]
 fn a_stream_comes_at_the_rate_of_the_disks_at_any_depth_and_width() {
     let dir = tempfile::tempdir().expect("a folder");
-    let rounds = format!("rounds_max = {}", by_extent(2, 4));
-    let study = STREAM.replace("rounds_max = 4", &rounds);
+    let (layouts, depths) = (some(["raid5-8", "raid5-9"], 1), some(["1", "4"], 1));
+    let levels = layouts.iter().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ");
+    let study = STREAM
+        .replace("levels = [\"raid5-8\", \"raid5-9\"]", &format!("levels = [{levels}]"))
+        .replace("queue_depth = [1, 4]", &format!("queue_depth = [{}]", depths.join(", ")));
     std::fs::write(dir.path().join("s.toml"), study).expect("written");
     // Of 160 GB, not 20 TB, whose file system is made and mounted for each cell.
     let disk = include_str!("../../../../hardware/exos-x20.toml");
@@ -62,12 +65,13 @@ fn a_stream_comes_at_the_rate_of_the_disks_at_any_depth_and_width() {
         results["cells"].as_array().expect("cells").clone()
     };
     let mut cells: Vec<Value> = run(&[]);
-    assert_eq!(cells.len(), 8);
+    assert_eq!(cells.len(), 2 * layouts.len() * depths.len());
     // Without file system and cache, with more under way than a disk looks at.
     let raw =
         ["machine.filesystem=none", "workload.stream.queue_depth=16", "workload.stream.op=read"];
-    cells.extend(run(&raw.map(|set| ["--set", set]).concat()));
-    assert_eq!(cells.len(), 10);
+    let raw = run(&raw.map(|set| ["--set", set]).concat());
+    assert_eq!(raw.len(), layouts.len());
+    cells.extend(raw);
     for cell in cells {
         let data_disks = if cell["factors"]["layout"] == "raid5-8" { 7.0 } else { 8.0 };
         let rate = cell["metrics"]["throughput_mb_s"]["mean"].as_f64().expect("a rate");
