@@ -6,6 +6,7 @@
 
 #![allow(clippy::disallowed_methods)] // host is the real world: threads, clocks, and places for files
 
+use fixtures::extent::by_extent;
 use host::{FileDevice, FileOptions, HostRuntime, OpenError, ReactorKind, StartError};
 use rt::{
     Buf, BufMut, Device, DeviceRef, ExtentKind, IoErrorKind, IoResult, PAGE, Request, Rt, SgList,
@@ -178,19 +179,20 @@ fn more_requests_than_the_ring_holds_are_all_answered() {
 #[test]
 fn dropping_a_future_leaves_the_memory_to_the_system_until_it_has_done() {
     everywhere(|world| {
-        let device = Rc::new(world.create(ByteCount::mib(64), BUFFERED));
+        let requests = by_extent(16, 64);
+        let device = Rc::new(world.create(ByteCount::mib(requests), BUFFERED));
         let rt = world.runtime.rt();
         world.run(async move {
-            for at in 0..64 {
+            for at in 0..requests {
                 write(&*device, at * MIB, Buf::fill(0xaaaa_aaaa_aaaa_aaaa, MIB as usize)).await;
             }
             for _ in 0..3 {
-                for at in 0..64 {
+                for at in 0..requests {
                     drop(device.submit(Request::read(Offset(at * MIB), ByteCount::mib(1))));
                 }
                 // Memory that was given back too early would come from the pool now, and be written to.
                 let mut taken: Vec<BufMut> = Vec::new();
-                for _ in 0..70 {
+                for _ in 0..requests + 6 {
                     let mut memory = BufMut::for_overwrite(MIB as usize);
                     memory.fill(0x55);
                     taken.push(memory);

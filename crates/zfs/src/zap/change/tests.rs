@@ -8,6 +8,7 @@ mod alike;
 use super::*;
 use crate::dmu::{Objset, blank};
 use crate::zap::Zap;
+use fixtures::extent::some;
 use proptest::prelude::*;
 use std::collections::BTreeMap as Map;
 use zfs_format::object_type::ObjectType;
@@ -225,17 +226,17 @@ fn two_plans_for_one_table_are_a_bug() {
 fn a_listing_goes_on_at_its_place_whatever_was_changed_meanwhile() {
     const AT_ONCE: usize = 16;
     blank::with(async |objset, _| {
-        for (before, normalization) in [(40, 0), (2_040, 0), (2_500, 0), (2_040, 0x12)] {
+        for (before, normalization) in some([(40, 0), (2_040, 0), (2_500, 0), (2_040, 0x12)], 2) {
             let first = empty(SALT, normalization, Endian::Little);
             let phys = blank::phys(ObjectType::DIRECTORY_CONTENTS, 1);
             let dnode = blank::make(&objset, 100 + before + normalization, phys, Some(first)).await;
             let name = |what: &str, n: u64| format!("{what}-{n}");
-            let some: Vec<(String, LeafValue)> = (0..before)
+            let names: Vec<(String, LeafValue)> = (0..before)
                 .flat_map(|n| [name("stays", n), name("goes", n)])
                 .take(before as usize)
                 .map(|name| (name, super::super::number_value(1)))
                 .collect();
-            super::super::table::set_all(&objset, &dnode, &some).await.expect("it takes them");
+            super::super::table::set_all(&objset, &dnode, &names).await.expect("it takes them");
             let (mut seen, mut cursor, mut round) = (Map::new(), crate::zap::Cursor::default(), 0);
             loop {
                 let zap = Zap::open(dnode.clone()).await.expect("it is a table");
@@ -258,7 +259,7 @@ fn a_listing_goes_on_at_its_place_whatever_was_changed_meanwhile() {
                 }
                 round += 1;
             }
-            for (name, _) in some.iter().filter(|(name, _)| name.starts_with("stays")) {
+            for (name, _) in names.iter().filter(|(name, _)| name.starts_with("stays")) {
                 assert_eq!(seen.get(name), Some(&1), "{name}");
             }
             assert!(seen.values().all(|times| *times == 1), "{seen:?}");

@@ -6,6 +6,7 @@
 
 use super::normalization::{NFC, NFD, NFKC, NFKD, UPPER};
 use super::*;
+use fixtures::extent::some;
 use zfs_format::zap::flags::HASH_64;
 
 #[track_caller]
@@ -82,20 +83,20 @@ fn each_letter_becomes_what_the_kernels_tables_say() {
         });
         hash_name(&all.collect::<Vec<u8>>(), u64::MAX, HASH_64)
     };
-    let sums = [UPPER, NFD, NFKD, NFC, NFKC, UPPER | NFD, UPPER | NFKD, UPPER | NFC, UPPER | NFKC];
-    let sums = sums.map(|how| format!("{:x}", sum_of(how) >> 16));
     let known = [
-        "ecc331c5e7a3",
-        "efd7c0c469f7",
-        "b63153e68c49",
-        "f290ca3bf231",
-        "6158d2f39079",
-        "a014ed32c439",
-        "ed82436c6e3b",
-        "a129c07bf40a",
-        "612637d44a27",
+        (UPPER, 0xecc3_31c5_e7a3),
+        (NFD, 0xefd7_c0c4_69f7),
+        (NFKD, 0xb631_53e6_8c49),
+        (NFC, 0xf290_ca3b_f231),
+        (NFKC, 0x6158_d2f3_9079),
+        (UPPER | NFD, 0xa014_ed32_c439),
+        (UPPER | NFKD, 0xed82_436c_6e3b),
+        (UPPER | NFC, 0xa129_c07b_f40a),
+        (UPPER | NFKC, 0x6126_37d4_4a27),
     ];
-    assert_eq!(sums, known);
+    for (how, sum) in some(known, 3) {
+        assert_eq!(sum_of(how) >> 16, sum, "{how:#x}");
+    }
 }
 
 #[test]
