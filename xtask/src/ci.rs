@@ -37,7 +37,11 @@ const STEPS: &[Step] = &[
     ("clippy", "no lint, on all targets", commands::clippy),
     ("test", "the README's test command passes, in the thorough form", commands::test),
     ("fuzz", "fuzz targets hold on their seeds and on changes of them", commands::test_fuzz),
-    ("readme", "the README's first command, shortened, leaves whole results", commands::readme),
+    (
+        "readme",
+        "the README's first command, shortened, leaves whole results; a release is built",
+        commands::readme,
+    ),
     ("docs", "the documentation builds without a warning", commands::docs),
 ];
 

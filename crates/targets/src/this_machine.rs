@@ -65,6 +65,9 @@ pub fn check_directory(directory: &Path) -> Result<(), String> {
     ))
 }
 
+/// The line of [`host_lines`] about a program that is slower than it could be.
+pub const PROGRAM: &str = "program";
+
 /// What is measured below a directory of this host, a line a part.
 pub fn host_lines(directory: &Path) -> BTreeMap<String, String> {
     let place = directory.canonicalize().unwrap_or_else(|_| directory.to_owned());
@@ -85,6 +88,12 @@ pub fn host_lines(directory: &Path) -> BTreeMap<String, String> {
     }
     if let Some(load) = load() {
         lines.insert("load before".to_owned(), format!("{load} (mean of a minute, by the kernel)"));
+    }
+    if cfg!(debug_assertions) {
+        lines.insert(
+            PROGRAM.to_owned(),
+            "built without --release: it takes processor time".to_owned(),
+        );
     }
     lines
 }

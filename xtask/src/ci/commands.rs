@@ -96,6 +96,9 @@ pub(super) fn readme(workspace: &Workspace) -> Result<(), String> {
     let mut args: Vec<&str> = command.split_whitespace().skip(1).collect();
     args.extend(["--quick", "--out", out_text]);
     run(workspace.cargo(&args), "the README's first command failed")?;
+    // Nothing else builds with all optimisation what users work with.
+    let release = ["build", "--locked", "--release", "--bin", "spindle"];
+    run(workspace.cargo(&release), "the program does not build with all optimisation")?;
 
     let read = |name: &str| {
         let text = std::fs::read_to_string(out.join(name));
@@ -138,9 +141,10 @@ mod tests {
 
     #[test]
     fn commands_come_from_the_first_block_of_the_readme() {
-        let readme = "# S\n\n```\ncargo run --release -- lab run x.toml\ncargo test\n```\n```\ncargo bench\n```\n";
+        let readme =
+            "# S\n\n```\ncargo run -- lab run x.toml\ncargo test\n```\n```\ncargo bench\n```\n";
         let run = readme_command(readme, "cargo run ").expect("it is there");
-        assert_eq!(run, "cargo run --release -- lab run x.toml");
+        assert_eq!(run, "cargo run -- lab run x.toml");
         assert!(readme_command(readme, "cargo bench").is_err());
         assert!(readme_command("no code", "cargo test").is_err());
     }

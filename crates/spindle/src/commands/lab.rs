@@ -15,6 +15,7 @@ use lab::target::StopFlag;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use targets::Leave;
+use targets::this_machine::PROGRAM;
 
 /// Where results go unless told otherwise: a folder a study, in here.
 const RESULTS_DIR: &str = "spindle-results";
@@ -326,6 +327,9 @@ fn say_what_is_measured(machine: &BTreeMap<String, String>) {
         parts.iter().filter_map(|part| machine.get(*part)).map(String::as_str).collect();
     if !said.is_empty() {
         say(&format!("measuring {}", said.join(", ")));
+    }
+    if let Some(program) = machine.get(PROGRAM) {
+        say(&format!("note: this program is {program} that the figures have in them"));
     }
 }
 

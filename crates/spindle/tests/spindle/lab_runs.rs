@@ -287,6 +287,9 @@ fn a_run_on_this_host_says_where_and_when_and_a_tool_how_it_was_called() {
         assert!(results["machine"].get(part).is_some(), "{part}: {}", results["machine"]);
     }
     assert!(results["machine"]["file system"].as_str().expect("text").contains(" on "));
+    let is_slow_build = cfg!(debug_assertions);
+    assert_eq!(results["machine"].get("program").is_some(), is_slow_build);
+    assert_eq!(errors.contains("built without --release"), is_slow_build, "{errors}");
     // Files of one disk: with it all are lost.
     let shown = printed(dir.path(), &["lab", "report", "out"]);
     assert!(!shown.contains("any 1 lost") && shown.contains("not told"), "{shown}");
