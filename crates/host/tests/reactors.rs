@@ -6,7 +6,6 @@
 
 #![allow(clippy::disallowed_methods)] // host is the real world: threads, clocks, and places for files
 
-use fixtures::extent::by_extent;
 use host::{FileDevice, FileOptions, HostRuntime, OpenError, ReactorKind, StartError};
 use rt::{
     Buf, BufMut, Device, DeviceRef, ExtentKind, IoErrorKind, IoResult, PAGE, Request, Rt, SgList,
@@ -179,7 +178,7 @@ fn more_requests_than_the_ring_holds_are_all_answered() {
 #[test]
 fn dropping_a_future_leaves_the_memory_to_the_system_until_it_has_done() {
     everywhere(|world| {
-        let requests = by_extent(16, 64);
+        let requests = 24;
         let device = Rc::new(world.create(ByteCount::mib(requests), BUFFERED));
         let rt = world.runtime.rt();
         world.run(async move {
