@@ -14,10 +14,14 @@
 //!
 //! **Images.** What is written in place must be committed. While a block has changes that are not, an
 //! image of its committed content is kept aside for that.
+//!
+//! **Memory.** A bitmap whose blocks are all taken, or all free, takes none for its content: a large array has hundreds of thousands
+//! of them. In the [journal](crate::journal::record), too, they are a word that is repeated.
 
 mod load;
 
 use crate::lru::Lru;
+use crate::settings::BLOCK_MAX;
 use rt::Buf;
 use rt::sync::Notify;
 use std::cell::{Cell, Ref, RefCell};
@@ -31,10 +35,14 @@ pub(crate) type MetaRef = Rc<MetaBlock>;
 /// Chunks of a block.
 const CHUNKS: usize = 64;
 
+/// Contents that need no memory.
+static ZEROS: [u8; BLOCK_MAX as usize] = [0; BLOCK_MAX as usize];
+static ONES: [u8; BLOCK_MAX as usize] = [0xff; BLOCK_MAX as usize];
+
 /// See the [module](self).
 pub(crate) struct MetaBlock {
     pub(crate) number: u64,
-    bytes: RefCell<Box<[u8]>>,
+    content: RefCell<Content>,
     pub(crate) logging: Cell<Logging>,
     /// The committed content, where it differs from the current.
     pub(crate) committed_image: RefCell<Option<Buf>>,
@@ -42,6 +50,38 @@ pub(crate) struct MetaBlock {
     pub(crate) committing_image: RefCell<Option<Buf>>,
     /// Rung when a write in place has ended.
     pub(crate) written: Notify,
+}
+
+/// The bytes of a block.
+enum Content {
+    Own(Box<[u8]>),
+    /// A part of [`ZEROS`] or [`ONES`].
+    Alike(&'static [u8]),
+}
+
+impl Content {
+    fn of(bytes: Box<[u8]>) -> Content {
+        let alike = [&ZEROS, &ONES].into_iter().filter_map(|all| all.get(..bytes.len()));
+        match alike.into_iter().find(|alike| **alike == *bytes) {
+            Some(alike) => Content::Alike(alike),
+            None => Content::Own(bytes),
+        }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Content::Own(bytes) => bytes,
+            Content::Alike(bytes) => bytes,
+        }
+    }
+
+    /// The bytes to be changed: [`Content::of`] takes them back.
+    fn take(&mut self) -> Box<[u8]> {
+        match std::mem::replace(self, Content::Alike(&[])) {
+            Content::Own(bytes) => bytes,
+            Content::Alike(bytes) => bytes.into(),
+        }
+    }
 }
 
 /// What the journal has to do with a block. See the [module](self).
@@ -60,10 +100,19 @@ pub(crate) struct Logging {
 }
 
 impl MetaBlock {
-    fn new(number: u64, bytes: Box<[u8]>) -> MetaRef {
+    pub(crate) fn new(number: u64, bytes: Box<[u8]>) -> MetaRef {
+        MetaBlock::with(number, Content::of(bytes))
+    }
+
+    /// A block of zeros.
+    fn zeroed(number: u64, len: usize) -> MetaRef {
+        MetaBlock::with(number, Content::Alike(&ZEROS[..len]))
+    }
+
+    fn with(number: u64, content: Content) -> MetaRef {
         Rc::new(MetaBlock {
             number,
-            bytes: RefCell::new(bytes),
+            content: RefCell::new(content),
             logging: Cell::default(),
             committed_image: RefCell::default(),
             committing_image: RefCell::default(),
@@ -73,27 +122,36 @@ impl MetaBlock {
 
     /// The content. Not across an await.
     pub(crate) fn bytes(&self) -> Ref<'_, [u8]> {
-        Ref::map(self.bytes.borrow(), |bytes| &**bytes)
+        Ref::map(self.content.borrow(), Content::bytes)
     }
 
     /// Changes a part. Only a transaction does.
     pub(crate) fn change(&self, range: Range<usize>, change: impl FnOnce(&mut [u8])) {
-        change(&mut self.bytes.borrow_mut()[range]);
+        let mut content = self.content.borrow_mut();
+        let mut bytes = content.take();
+        change(&mut bytes[range]);
+        *content = Content::of(bytes);
     }
 
-    /// A copy of the content. That of a group whose blocks are all taken, or all free, takes no memory.
+    /// The word that the content repeats, where it takes no memory.
+    pub(crate) fn repeats(&self) -> Option<u64> {
+        match &*self.content.borrow() {
+            Content::Own(_) => None,
+            Content::Alike(bytes) => bytes.first_chunk().map(|word| u64::from_le_bytes(*word)),
+        }
+    }
+
+    /// A copy of the content, without memory where that takes none.
     pub(crate) fn image(&self) -> Buf {
-        let bytes = self.bytes();
-        let first = bytes.first_chunk::<8>().map(|word| u64::from_le_bytes(*word));
-        match first.filter(|word| bytes.chunks(8).all(|other| *other == word.to_le_bytes())) {
-            Some(word) => Buf::fill(word, bytes.len()),
-            None => Buf::copy_of(&bytes),
+        match self.repeats() {
+            Some(word) => Buf::fill(word, self.bytes().len()),
+            None => Buf::copy_of(&self.bytes()),
         }
     }
 
     /// The chunks that a range touches.
     pub(crate) fn chunks(&self, range: &Range<usize>) -> u64 {
-        let chunk = self.bytes.borrow().len() / CHUNKS;
+        let chunk = self.bytes().len() / CHUNKS;
         if range.is_empty() {
             return 0;
         }
@@ -170,6 +228,26 @@ impl MetaCache {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Whatever a block holds, and however it came to that, it is the same bytes; alike ones take no memory.
+    #[test]
+    fn a_block_whose_bytes_are_all_alike_takes_no_memory_and_can_be_changed() {
+        let block = MetaBlock::zeroed(7, 4096);
+        let is_alike = |block: &MetaBlock| matches!(*block.content.borrow(), Content::Alike(_));
+        assert!(is_alike(&block) && block.image() == Buf::zeros(4096));
+        block.change(0..2048, |bytes| bytes.fill(0xff));
+        assert!(!is_alike(&block));
+        assert_eq!((block.bytes()[2047], block.bytes()[2048]), (0xff, 0));
+        block.change(2048..4096, |bytes| bytes.fill(0xff));
+        assert!(is_alike(&block) && block.image() == Buf::fill(u64::MAX, 4096));
+        assert_eq!(block.image().memory(), 0);
+        block.change(4095..4096, |bytes| bytes[0] = 1);
+        assert!(!is_alike(&block) && block.bytes()[..4095].iter().all(|byte| *byte == 0xff));
+        assert_eq!((block.bytes()[4095], block.bytes().len()), (1, 4096));
+        // Alike, but neither of the two.
+        block.change(0..4096, |bytes| bytes.fill(5));
+        assert_eq!(block.image(), Buf::copy_of(&[5; 4096]));
+    }
 
     #[test]
     fn the_chunks_of_a_range_are_those_it_touches() {

@@ -245,6 +245,8 @@ pub enum SettingsError {
     Interval,
 }
 
+/// Bytes of a block at the most.
+pub(crate) const BLOCK_MAX: u64 = 64 * KIB;
 /// Blocks of journal at the least: a quarter of it is a transaction's limit, and one operation changes
 /// some tens of blocks.
 pub(crate) const JOURNAL_BLOCKS_MIN: u64 = 256;
@@ -262,7 +264,7 @@ impl Settings {
     /// The first that can't.
     pub fn check(&self) -> Result<(), SettingsError> {
         let block = self.block;
-        if !block.bytes().is_power_of_two() || !(4 * KIB..=64 * KIB).contains(&block.bytes()) {
+        if !block.bytes().is_power_of_two() || !(4 * KIB..=BLOCK_MAX).contains(&block.bytes()) {
             return Err(SettingsError::Block { block });
         }
         let inode = self.inode;

@@ -321,7 +321,10 @@ impl Pitfall {
                 format!("kept in a cache: the disks wrote {share} of what the workload wrote")
             }
             Pitfall::FillingCaches { taken, written } => {
-                let share = whole_percent(taken.bytes() as f64 / written.bytes().max(1) as f64);
+                let share = match taken.bytes() as f64 / written.bytes().max(1) as f64 {
+                    small if small < 0.01 => format!("{:.1} %", 100.0 * small),
+                    share => whole_percent(share),
+                };
                 format!(
                     "write caches of disks or controller were still filling: they took {share} of what was written, and \
                      once they are full it is written that much slower"

@@ -14,7 +14,7 @@ use crate::journal::record::Free;
 use crate::journal::{Journal, record};
 use crate::meta::MetaRef;
 use crate::settings::JournalForm;
-use rt::{BufMut, SgList, TreeErrorKind};
+use rt::{Buf, SgList, TreeErrorKind};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
@@ -116,6 +116,30 @@ impl Core {
     }
 }
 
+/// These bytes and as many zeros as the last unit lacks, in pieces that begin and end on multiples of the unit.
+fn on_units(list: &SgList, unit: usize) -> SgList {
+    let mut units = SgList::new();
+    // What is not on whole units yet.
+    let mut bytes: Vec<u8> = Vec::new();
+    for piece in list.pieces() {
+        let first = bytes.len().next_multiple_of(unit) - bytes.len();
+        let whole = match piece.fill_word() {
+            Some(_) => piece.len().saturating_sub(first) / unit * unit,
+            None => 0,
+        };
+        let (from, to) = if whole > 0 { (first, first + whole) } else { (0, 0) };
+        bytes.extend_from_slice(piece.slice(0..from).bytes());
+        if whole > 0 {
+            units.push(Buf::copy_of(&std::mem::take(&mut bytes)));
+            units.push(piece.slice(from..to));
+        }
+        bytes.extend_from_slice(piece.slice(to..piece.len()).bytes());
+    }
+    bytes.resize(bytes.len().next_multiple_of(unit), 0);
+    units.push(Buf::copy_of(&bytes));
+    units
+}
+
 impl Journal {
     /// Takes the running transaction, and begins the next.
     fn snapshot(&self) -> Option<Snapshot> {
@@ -148,15 +172,14 @@ impl Journal {
         state.bytes = 0;
         state.began = None;
         let with_mark = self.form == JournalForm::Blocks;
-        let (bytes, crc) = record::encode(self.epoch, transaction, with_mark, &frees, &entries);
-        let pad = |bytes: &[u8]| {
-            let mut padded = BufMut::zeroed(bytes.len().next_multiple_of(self.unit as usize));
-            padded[..bytes.len()].copy_from_slice(bytes);
-            SgList::from(padded)
-        };
-        let mark = with_mark.then(|| pad(&record::mark(self.epoch, transaction, crc)));
+        let (record, crc) = record::encode(self.epoch, transaction, with_mark, &frees, &entries);
+        let unit = self.unit as usize;
+        let mark = with_mark.then(|| {
+            let mark = record::mark(self.epoch, transaction, crc);
+            on_units(&Buf::copy_of(&mark).into(), unit)
+        });
         let blocks = entries.into_iter().map(|(block, _)| block).collect();
-        Some(Snapshot { transaction, record: pad(&bytes), mark, blocks, frees })
+        Some(Snapshot { transaction, record: on_units(&record, unit), mark, blocks, frees })
     }
 
     /// The record is durable: its blocks wait to be written in place.
@@ -187,5 +210,36 @@ impl Journal {
         logging.logged = 0;
         block.logging.set(logging);
         block.committed_image.take();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_in_pieces_on_units_is_the_same_bytes() {
+        let (some, ones) = (Buf::copy_of(&[7; 200]), |len| Buf::fill(u64::MAX, len));
+        let counted = Buf::fill(0x0706_0504_0302_0100, 3000);
+        for pieces in [
+            vec![some.clone()],
+            vec![ones(5000)],
+            vec![some.clone(), ones(300), some.clone()],
+            vec![some.clone(), ones(312), some.clone()],
+            vec![some.clone(), ones(8000), some.clone(), counted.clone(), some.clone()],
+            vec![some.clone(), ones(312), counted.slice(3..2000), counted, ones(512)],
+        ] {
+            let mut list = SgList::new();
+            pieces.into_iter().for_each(|piece| list.push(piece));
+            let units = on_units(&list, 512);
+            assert!(units.pieces().iter().all(|piece| piece.len() % 512 == 0));
+            let mut bytes = list.to_vec();
+            bytes.resize(bytes.len().next_multiple_of(512), 0);
+            assert_eq!(units.to_vec(), bytes);
+            // No more of a fill is written out than its ends.
+            let unlike = units.pieces().iter().filter(|piece| piece.fill_word().is_none());
+            let held: usize = unlike.map(Buf::len).sum();
+            assert!(held <= 3 * 1024, "{held}");
+        }
     }
 }

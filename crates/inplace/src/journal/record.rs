@@ -8,7 +8,8 @@
 //! Header: magic u32, flags u32 (1: a commit mark must follow), epoch u64, transaction u64, length of the
 //! payload u64, CRC of the payload u32, number of entries u32, number of revokes u32, 16 unused, CRC of the
 //! header u32. Payload: revokes (first block u64, number of blocks u64), then entries (block u64, mask of
-//! chunks u64, then those chunks' bytes).
+//! chunks u64), then the bytes of those chunks, entry after entry: by themselves, so that bitmaps of a large file, which are all
+//! alike, are a word that is repeated, here and where simulated devices hold them.
 //!
 //! *Commit mark*, on the next multiple of the unit: magic u32, 0 u32, epoch u64, transaction u64, CRC of the
 //! payload u32, CRC of the mark u32. A record counts when its checksums agree and its mark, where there
@@ -16,6 +17,7 @@
 
 use crate::layout::{Extent, Shape};
 use crate::meta::MetaRef;
+use rt::{Buf, SgList};
 use stdx::Offset;
 use stdx::bytes::{FormatError, Reader, put};
 
@@ -148,7 +150,7 @@ pub(crate) fn encode(
     with_mark: bool,
     frees: &[Free],
     blocks: &[(MetaRef, u64)],
-) -> (Vec<u8>, u32) {
+) -> (SgList, u32) {
     let mut bytes = vec![0; HEADER];
     let revokes = frees.iter().filter(|free| free.metadata);
     let revoked = revokes.clone().count();
@@ -159,20 +161,37 @@ pub(crate) fn encode(
     for (block, mask) in blocks {
         bytes.extend(block.number.to_le_bytes());
         bytes.extend(mask.to_le_bytes());
+    }
+    let mut crc = crc32fast::Hasher::new();
+    crc.update(&bytes[HEADER..]);
+    let mut payload_len = bytes.len() - HEADER;
+    let mut chunks = SgList::new();
+    let mut unlike = Vec::new();
+    for (block, mask) in blocks {
         let content = block.bytes();
         if *mask == u64::MAX {
-            bytes.extend_from_slice(&content);
+            crc.update(&content);
+            payload_len += content.len();
+            match block.repeats() {
+                Some(word) => {
+                    chunks.push(Buf::copy_of(&std::mem::take(&mut unlike)));
+                    chunks.push(Buf::fill(word, content.len()));
+                }
+                None => unlike.extend_from_slice(&content),
+            }
             continue;
         }
         let chunk = content.len() / 64;
         for (i, chunk) in content.chunks_exact(chunk).enumerate() {
             if mask >> i & 1 == 1 {
-                bytes.extend_from_slice(chunk);
+                crc.update(chunk);
+                payload_len += chunk.len();
+                unlike.extend_from_slice(chunk);
             }
         }
     }
-    let payload_len = bytes.len() - HEADER;
-    let payload_crc = crc32fast::hash(&bytes[HEADER..]);
+    chunks.push(Buf::copy_of(&unlike));
+    let payload_crc = crc.finalize();
     let header = &mut bytes[..HEADER];
     put(header, 0, &RECORD_MAGIC.to_le_bytes());
     put(header, 4, &if with_mark { WITH_MARK } else { 0 }.to_le_bytes());
@@ -183,7 +202,9 @@ pub(crate) fn encode(
     put(header, 36, &(blocks.len() as u32).to_le_bytes());
     put(header, 40, &(revoked as u32).to_le_bytes());
     seal(header);
-    (bytes, payload_crc)
+    let mut record = SgList::from(Buf::copy_of(&bytes));
+    record.append(chunks);
+    (record, payload_crc)
 }
 
 /// One entry of a record: a block, which of its chunks, and their bytes.
@@ -216,13 +237,65 @@ pub(crate) fn decode<'a>(
     }
     let chunk = shape.block as usize / 64;
     let mut entries = Vec::new();
+    let mut chunks_at = place + header.entries as usize * ENTRY;
     for _ in 0..header.entries {
         let block = fields.get_at::<u64>("block", place)?;
         let mask = fields.get_at::<u64>("mask", place + 8)?;
         fields.require(inside(block), "block")?;
-        let chunks = fields.slice("chunks", place + ENTRY, mask.count_ones() as usize * chunk)?;
-        place += ENTRY + chunks.len();
+        let chunks = fields.slice("chunks", chunks_at, mask.count_ones() as usize * chunk)?;
+        place += ENTRY;
+        chunks_at += chunks.len();
         entries.push(Entry { block, mask, chunks });
     }
     Ok((revokes, entries))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::meta::MetaBlock;
+    use crate::preset::Preset;
+    use stdx::ByteCount;
+
+    /// What replay finds is what was recorded; and of the bitmaps of a large file a record holds the numbers alone.
+    #[test]
+    fn a_record_gives_back_its_blocks_and_holds_none_whose_bytes_are_all_alike() {
+        let capacity = ByteCount::gib(700);
+        let shape = Shape::of(&Preset::Xfs.settings(capacity, None), capacity).expect("it fits");
+        let block = |number: u64, byte: u8, last: u8| {
+            let mut bytes = vec![byte; 4096];
+            bytes[4095] = last;
+            MetaBlock::new(number, bytes.into())
+        };
+        let mut blocks = vec![
+            (block(9, 0xff, 0xff), u64::MAX),
+            (block(10, 7, 8), u64::MAX),
+            (block(11, 0xff, 0xff), 0b101),
+            (block(12, 7, 9), 1 << 63),
+            (block(13, 0, 0), u64::MAX),
+        ];
+        let alike = |number: u64| (block(number, 0xff, 0xff), u64::MAX);
+        blocks.extend((100..1100).map(alike));
+        let free = |start, metadata| Free { extent: Extent { start, len: 3 }, metadata };
+        let (record, crc) = encode(5, 77, false, &[free(40, true), free(50, false)], &blocks);
+        let memory: usize = record.pieces().iter().map(Buf::memory).sum();
+        assert!(memory < 1100 * ENTRY + 3 * 4096, "{memory} bytes for {}", record.len());
+
+        let bytes = record.to_vec();
+        let header = Header::find(&bytes, 5, 77).expect("a header");
+        let payload = &bytes[HEADER..];
+        assert_eq!(header.payload_len, payload.len() as u64);
+        assert_eq!((crc32fast::hash(payload), header.payload_crc), (crc, crc));
+        let (revokes, entries) = decode(payload, &header, Offset(0), &shape).expect("sound");
+        assert_eq!(revokes, [Extent { start: 40, len: 3 }]);
+        assert_eq!(entries.len(), blocks.len());
+        for (entry, (block, mask)) in entries.iter().zip(&blocks) {
+            assert_eq!((entry.block, entry.mask), (block.number, *mask));
+            let content = block.bytes();
+            let recorded = (0..64).filter(|i| mask >> i & 1 == 1);
+            let chunks: Vec<u8> =
+                recorded.flat_map(|i| content[64 * i..64 * (i + 1)].to_vec()).collect();
+            assert_eq!(entry.chunks, chunks, "{}", entry.block);
+        }
+    }
 }

@@ -77,8 +77,7 @@ impl Core {
     /// A block that becomes metadata: all zeros, whatever is on the device. The caller enters all of it
     /// into a transaction before the next await.
     pub(crate) fn fresh_block(&self, number: u64) -> MetaRef {
-        let bytes = vec![0; self.shape.block as usize].into_boxed_slice();
-        let block = MetaBlock::new(number, bytes);
+        let block = MetaBlock::zeroed(number, self.shape.block as usize);
         self.meta.forget(number);
         self.meta.insert(&block, self.tick());
         // A file system that only grows reads none of its metadata; the budget holds for it all the same.

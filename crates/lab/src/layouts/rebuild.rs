@@ -56,6 +56,9 @@ use std::cmp::Ordering;
 /// load by default, 1000 KiB/s (speed_limit_min), at which a disk of 20 TB takes most of a year.
 const PACE_MIN: f64 = 1000.0 * 1024.0;
 
+/// Times of a rebuild are alike where one is no more than so many times the other: nobody plans by less.
+const ALIKE: f64 = 1.01;
+
 /// How long a rebuild takes beside a load: what is likely, and the range.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Beside {
@@ -146,14 +149,11 @@ fn measured(
     let other = other.map(|(took, load, priority)| (took, load, Some(priority.text().to_owned())));
     if let Some((took, load, priority)) = of_normal.map(|(took, load)| (took, load, None)).or(other)
     {
-        let not_told =
-            longest.filter(|(other, _)| other.high_s.is_none() || other.likely_s > took.seconds);
-        if let Some((other, id)) = not_told {
-            let sign = if other.high_s.is_none() { '≥' } else { '≈' };
+        let untold = longest.and_then(|(other, id)| Some((untold(took.seconds, other)?, id)));
+        if let Some((untold, id)) = untold {
             figures.warnings.push(format!(
                 "the rebuild beside load is that beside {load}, as it was measured, and what may happen meanwhile goes by it; \
-                 beside {id} it is {sign} {}",
-                duration::text(other.likely_s)
+                 beside {id} it {untold}"
             ));
         }
         figures.rebuild_measured = true;
@@ -164,6 +164,19 @@ fn measured(
         (figures.rebuild_loaded_low_s, figures.rebuild_loaded_high_s) = (None, None);
         figures.loaded_by = Some(load.to_owned());
         figures.rebuild_priority = priority;
+    }
+}
+
+/// What a rebuild that was measured does not tell of one that is worked out beside another load. A bound that is no longer than
+/// what was measured warns of nothing: what is true then is that nobody knows.
+fn untold(measured_s: f64, other: Beside) -> Option<String> {
+    let is_longer = other.likely_s > ALIKE * measured_s;
+    let likely = duration::text(other.likely_s);
+    match (other.high_s, is_longer) {
+        (None, true) => Some(format!("is ≥ {likely}")),
+        (None, false) => Some("may take longer, which only a rebuild beside it tells".to_owned()),
+        (Some(_), true) => Some(format!("is ≈ {likely}")),
+        (Some(_), false) => None,
     }
 }
 
@@ -343,4 +356,24 @@ fn wait(kind: &Kind, cell: &Cell) -> Option<f64> {
     // A part of a stripe is read, then written; what is only written is answered from a disk's cache.
     let reads_first = cell.metrics.get("disk_reads_per_io").is_some_and(|reads| reads.mean >= 1.0);
     mean("latency_us_mean").filter(|_| reads_first).map(|mean| mean / 2.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_measured_rebuild_does_not_tell_is_no_bound_below_it() {
+        let (hour, day) = (3600.0, 86_400.0);
+        let other =
+            |likely_s: f64, high_s: Option<f64>| Beside { low_s: likely_s, likely_s, high_s };
+        let told = |other: Beside| untold(13.0 * day + 20.0 * hour, other);
+        let unknown = Some("may take longer, which only a rebuild beside it tells".to_owned());
+        for below in [13.0 * day, 13.0 * day + 19.0 * hour, 13.0 * day + 21.0 * hour] {
+            assert_eq!(told(other(below, None)), unknown, "{below}");
+            assert_eq!(told(other(below, Some(below))), None, "{below}");
+        }
+        assert_eq!(told(other(15.0 * day, None)).as_deref(), Some("is ≥ 15 days"));
+        assert_eq!(told(other(15.0 * day, Some(16.0 * day))).as_deref(), Some("is ≈ 15 days"));
+    }
 }

@@ -8,7 +8,7 @@
 
 use crate::measure::load::{Load, Tally, below_its_rate, probe_reach};
 use crate::measure::{DiskSample, Mark, MeasureError, Volume, processor_use};
-use crate::pitfalls::{self, Demand, IOS_FOR_P99, Moved, Pitfall};
+use crate::pitfalls::{self, Demand, Evidence, IOS_FOR_P99, Moved, Pitfall};
 use crate::results::RoundPoint;
 use crate::steady::{Steady, SteadyState};
 use crate::study::{Kind, Probe, ProbeExtent, Workload};
@@ -23,6 +23,8 @@ const PROBE_LOOK: Duration = Duration::from_millis(5);
 /// A probe that has not ended after this long is ended: an hour is beyond every size that a study
 /// gives to a probe.
 const PROBE_MAX: Duration = Duration::from_secs(3600);
+/// What write caches hold rises where this share of all its ups and downs, from round to round, is left at the end.
+const RISES: f64 = 0.9;
 
 /// Runs a block workload on a volume until it is steady.
 ///
@@ -71,7 +73,9 @@ pub async fn block(
         let (begin, _) = rounds.front().expect("a round has just ended");
         let writes = rounds.iter().map(|(_, round)| round.writes.bytes).sum();
         let demand = Demand { writes: Moved { ios: 0, bytes: writes }, ..Demand::default() };
-        let filling = mark.evidence_since(begin, demand).caches_fill();
+        let seen = mark.evidence_since(begin, demand);
+        let caches_rise = caches_rise(&rounds, &mark);
+        let filling = Evidence { caches_rise, ..seen }.caches_fill();
         done = match steady.push(rate, filling) {
             Steady::NotYet => false,
             Steady::Steady(_) => true,
@@ -92,6 +96,7 @@ pub async fn block(
             Kind::Stream(stream) => Some((stream.streams, stream.queue_depth)),
             _ => None,
         },
+        caches_rise: caches_rise(&rounds, &mark),
     };
     let mut run = figures(&volume, begin, &mark, &tally, asked)?;
     run.pitfalls.extend(unsteady);
@@ -99,6 +104,15 @@ pub async fn block(
     kept.iter_mut().rev().take(window).for_each(|round| round.counted = true);
     run.rounds = kept;
     Ok(run)
+}
+
+/// Whether what write caches hold went up over these rounds, of which the last ended with `end`, and hardly down.
+fn caches_rise(rounds: &VecDeque<(Mark, Tally)>, end: &Mark) -> bool {
+    let levels: Vec<u64> =
+        rounds.iter().map(|(begin, _)| begin).chain([end]).map(Mark::in_caches).collect();
+    let moved: u64 = levels.windows(2).map(|pair| pair[0].abs_diff(pair[1])).sum();
+    let (first, last) = (levels[0], levels[levels.len() - 1]);
+    last > first && (last - first) as f64 >= RISES * moved as f64
 }
 
 async fn run_probe(
@@ -135,7 +149,9 @@ async fn run_probe(
     load.stop().await?;
     // What a probe passes over is what it touches.
     let working_set = reach.min(ByteCount(tally.bytes()));
-    figures(&volume, &begin, &end, &tally, Asked { random: false, working_set, streams: None })
+    let caches_rise = end.in_caches() > begin.in_caches();
+    let asked = Asked { random: false, working_set, streams: None, caches_rise };
+    figures(&volume, &begin, &end, &tally, asked)
 }
 
 /// How a load asks, beside what it is counted by.
@@ -144,6 +160,8 @@ struct Asked {
     working_set: ByteCount,
     /// How many streams there are, and how many I/Os of each are under way; none where the study can't say.
     streams: Option<(u32, u32)>,
+    /// Whether write caches went on filling meanwhile.
+    caches_rise: bool,
 }
 
 /// What a stretch of time comes to.
@@ -201,7 +219,8 @@ fn figures(
         read_set: Some(asked.working_set),
         ..Demand::default()
     };
-    let evidence = end.evidence_since(begin, demand);
+    let seen = end.evidence_since(begin, demand);
+    let evidence = Evidence { caches_rise: asked.caches_rise, ..seen };
     if !evidence.disks.is_empty() {
         let disks = evidence.disks.iter().copied().fold(DiskSample::default(), DiskSample::plus);
         set("disk_reads_per_io", disks.reads as f64 / ios as f64);

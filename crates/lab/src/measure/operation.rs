@@ -18,7 +18,7 @@
 use crate::measure::load::{Load, below_its_rate};
 use crate::measure::{Mark, MeasureError, Volume, processor_use};
 use crate::metrics::{PROGRESS_PERCENT, progress_metric};
-use crate::pitfalls::{self, Demand, Moved};
+use crate::pitfalls::{self, Demand, Evidence, Moved};
 use crate::results::ProgressPoint;
 use crate::study::{self, OperationKind, Sampling};
 use crate::target::{CellRun, RepeatPlan, StopFlag};
@@ -97,7 +97,9 @@ pub async fn operation(
             // What the load did until here is no part of what it gets beside the stretches.
             let writes = load.take()?.writes.bytes;
             let demand = Demand { writes: Moved { ios: 0, bytes: writes }, ..Demand::default() };
-            if !Mark::of(&rt, &volume).evidence_since(&window, demand).caches_fill() {
+            let seen = Mark::of(&rt, &volume).evidence_since(&window, demand);
+            // Load and operation have the level go up and down.
+            if !(Evidence { caches_rise: false, ..seen }).caches_fill() {
                 break;
             }
         }

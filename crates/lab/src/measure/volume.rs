@@ -98,6 +98,11 @@ impl Mark {
         Mark { unwritten, ..Mark::take(rt, &volume.disks, volume.host.as_deref()) }
     }
 
+    /// What the write caches that are seen hold, of disks and before them.
+    pub(crate) fn in_caches(&self) -> u64 {
+        self.unwritten.bytes() + self.disks.iter().map(|disk| disk.unwritten).sum::<u64>()
+    }
+
     /// Processor time used since `begin`.
     pub(crate) fn processor_since(&self, begin: &Mark) -> Duration {
         self.processor.saturating_sub(begin.processor)
@@ -123,6 +128,7 @@ impl Mark {
             taken_before_disks: ByteCount(
                 self.unwritten.bytes().saturating_sub(begin.unwritten.bytes()),
             ),
+            caches_rise: self.in_caches() > begin.in_caches(),
             processor: self.processor_since(begin),
             host,
             load_thread: load_thread.map(|(end, begin)| end.saturating_sub(begin)),

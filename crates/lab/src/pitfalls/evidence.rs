@@ -7,8 +7,10 @@ use std::time::Duration;
 use stdx::ByteCount;
 
 /// From this share of what is written that goes into caches and stays there, they are filling. A rate is too high by as much;
-/// below it that is less than what rounds differ by.
+/// below it that may be less than what rounds differ by,
 const FILLING: f64 = 0.01;
+/// unless it goes up and not down again: then they are filling from this share on. Of less, three digits of a rate tell nothing.
+const FILLING_STEADILY: f64 = 0.002;
 
 /// See the [module](self).
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -21,6 +23,8 @@ pub struct Evidence {
     pub disks: Vec<DiskSample>,
     /// By how much more the caches before the disks, a RAID controller's, hold at its end of what was written.
     pub taken_before_disks: ByteCount,
+    /// Whether what these caches and the disks' hold, all together, went up in that time and hardly down.
+    pub caches_rise: bool,
     /// Processor time of this process (of the simulated host).
     pub processor: Duration,
     /// What the whole host did meanwhile; `None` where it can't be had.
@@ -47,7 +51,8 @@ impl Evidence {
     /// Whether those caches are still filling.
     pub fn caches_fill(&self) -> bool {
         let (taken, written) = self.taken_by_caches();
-        taken.bytes() as f64 > FILLING * written.bytes() as f64
+        let least = if self.caches_rise { FILLING_STEADILY } else { FILLING };
+        taken.bytes() as f64 > least * written.bytes() as f64
     }
 }
 

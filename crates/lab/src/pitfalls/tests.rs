@@ -66,6 +66,7 @@ fn clean() -> (Surroundings, Evidence) {
             unwritten: 0,
         }],
         taken_before_disks: ByteCount::ZERO,
+        caches_rise: false,
         processor: Duration::from_secs(2),
         host: Some(HostUse { busy: 1_000, total: 4_000 }),
         load_thread: Some(Duration::from_secs(2)),
@@ -454,6 +455,14 @@ fn write_caches_that_take_more_than_a_hundredth_are_found() {
     assert_eq!(pitfall.id(), "filling-caches");
     assert!(pitfall.what().contains("they took 9 % of what was written"), "{pitfall}");
     none(|_, evidence| evidence.disks[0].unwritten = written / 100);
+    // What goes up and down; or up alone.
+    let rises = |share: u64| {
+        move |_: &mut Surroundings, evidence: &mut Evidence| {
+            (evidence.disks[0].unwritten, evidence.caches_rise) = (written / share, true);
+        }
+    };
+    assert!(one(rises(170)).what().contains("they took 0.5 % of what was written"));
+    none(rises(700));
     let controller = one(|_, evidence| evidence.taken_before_disks = ByteCount(written / 10));
     assert_eq!(controller.id(), "filling-caches");
     // A rebuild's own writes are no measure of the load's.

@@ -111,7 +111,8 @@ pub fn layouts_table(layouts: &[LayoutFigures]) -> (Vec<String>, Vec<Vec<String>
             vec![layout.name.clone(), layout.disks.to_string(), room(layout), survives(layout)];
         if mended {
             let idle = span(layout.rebuild_idle_s);
-            let error = spread(layout.rebuild_idle_interval_s, layout.rebuild_idle_error_s);
+            let mean = layout.rebuild_idle_s.unwrap_or_default();
+            let error = spread(mean, layout.rebuild_idle_interval_s, layout.rebuild_idle_error_s);
             row.extend([idle + &error, beside_load(layout)]);
         }
         if risky {
@@ -198,10 +199,12 @@ pub fn bases(layouts: &[LayoutFigures]) -> Vec<&str> {
     bases
 }
 
-/// `\n± 39 h`: the interval over repeats, as it stands with the rebuild's own figures; where there is none, the standard error of
-/// what was measured by samples, however small, and that it is that.
-fn spread(interval: Option<f64>, error: Option<f64>) -> String {
+/// `\n± 39 h`: the interval over repeats of this mean, as it stands with the rebuild's own figures; where there is none, the standard
+/// error of what was measured by samples, however small, and that it is that. Of an interval that reaches as far as nothing the upper
+/// end: `\n(up to 39 h)`.
+fn spread(mean: f64, interval: Option<f64>, error: Option<f64>) -> String {
     match (interval, error) {
+        (Some(half), _) if half >= mean => format!("\n(up to {})", duration::text(mean + half)),
         (Some(half), _) => format!("\n± {}", duration::text(half)),
         (None, Some(error)) => format!("\n± {} (standard error)", duration::text(error)),
         (None, None) => String::new(),
@@ -218,7 +221,7 @@ fn beside_load(layout: &LayoutFigures) -> String {
         (None, None) => {
             let (interval, error) =
                 (layout.rebuild_loaded_interval_s, layout.rebuild_loaded_error_s);
-            let error = spread(interval, error);
+            let error = spread(span, interval, error);
             let priority = layout.rebuild_priority.as_ref();
             let priority =
                 priority.map_or_else(String::new, |priority| format!("\n({priority} priority)"));
@@ -399,8 +402,10 @@ mod tests {
             LayoutFigures { rebuild_loaded_interval_s: Some(3.0 * day), ..sampled.clone() };
         assert_eq!(beside_load(&repeated), "19 days\n± 3 days\n(office: 830 MB/s)");
         let small = Some(0.01 * day);
-        assert_eq!(spread(small, None), "\n± 14 min 24 s", "however small a part");
-        assert_eq!(spread(None, None), "", "of one that was not sampled there is none");
+        assert_eq!(spread(day, small, None), "\n± 14 min 24 s", "however small a part");
+        assert_eq!(spread(day, None, None), "", "of one that was not sampled there is none");
+        let wide = LayoutFigures { rebuild_loaded_interval_s: Some(30.0 * day), ..sampled.clone() };
+        assert_eq!(beside_load(&wide), "19 days\n(up to 49 days)\n(office: 830 MB/s)");
     }
 
     #[test]

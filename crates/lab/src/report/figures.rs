@@ -10,6 +10,7 @@
 //! 2. Without an interval (one sample) a figure has three significant digits and no `±`.
 //! 3. The half width is that of the *farther* end: a bootstrap interval need not be symmetrical, and
 //!    we don't flatter. Both ends stand in the CSV and in the full table.
+//!    Where it reaches about as far as nothing (`37 ±160`) both ends stand in place of it: `37 (0–200)`, since nothing measured is less than nothing.
 //! 4. Durations of a minute and more are written as people say them: `8 h 04 min ±3 min`.
 //! 5. Whole digits are grouped by a narrow no-break space from 10 000 on.
 //!
@@ -50,6 +51,11 @@ pub struct Measure {
     /// In words, where it is plain which is better: `more is better`.
     pub better: Option<&'static str>,
 }
+
+/// An interval is told by its ends where its half width is this share of the mean: rounded it may be the mean.
+const ENDS_FROM: f64 = 0.85;
+/// An interval whose upper end is farther away than so many times its mean tells nothing: its ends are digits only.
+const ENDS_TOLD: f64 = 100.0;
 
 const MORE: Option<&str> = Some("more is better");
 const LESS: Option<&str> = Some("less is better");
@@ -218,10 +224,13 @@ impl Unit {
         }
     }
 
-    /// `±11` for the interval; `None` where there is only one sample, or where the interval is
+    /// `±11` for the interval, or `(0–200)`; `None` where there is only one sample, or where the interval is
     /// narrower than the last digit shown.
     pub fn spread(self, estimate: Estimate) -> Option<String> {
         let half = estimate.half_width()?;
+        if estimate.mean > 0.0 && half >= ENDS_FROM * estimate.mean {
+            return Some(self.ends(estimate));
+        }
         let shown = rounded(estimate.mean / self.size, half / self.size).1;
         if !self.clock && shown.bytes().all(|byte| byte == b'0' || byte == b'.') {
             return None;
@@ -237,6 +246,18 @@ impl Unit {
             true => format!("±{}", clock_time(half)),
             false => format!("±{shown}"),
         })
+    }
+
+    /// `(7–200)`: the ends of an interval that reaches about as far as nothing; or that it is no interval to speak of.
+    fn ends(self, estimate: Estimate) -> String {
+        if estimate.high > ENDS_TOLD * estimate.mean {
+            return "(too uncertain)".to_owned();
+        }
+        let end = |value: f64| match self.clock {
+            true => clock_time(value),
+            false => significant(value / self.size, 2),
+        };
+        format!("({}–{})", end(estimate.low.max(0.0)), end(estimate.high))
     }
 
     /// `412 ±11`, or `412` where there is only one sample.
@@ -446,8 +467,8 @@ mod tests {
         assert_eq!(unit.figure(estimate(412.3345, 4.7)), "412 ±5");
         assert_eq!(unit.figure(estimate(412.3345, 0.31)), "412.3 ±0.3");
         assert_eq!(unit.figure(estimate(412.3345, 96.0)), "410 ±100");
-        assert_eq!(unit.figure(estimate(4031.0, 40_000.0)), "4000 ±40\u{202f}000");
-        assert_eq!(unit.figure(estimate(8.64, 70.0)), "8.6 ±70");
+        assert_eq!(unit.figure(estimate(4031.0, 3_000.0)), "4000 ±3000");
+        assert_eq!(unit.figure(estimate(8.64, 7.0)), "8.6 ±7");
         assert_eq!(
             unit.figure(estimate(1_234_567.0, 45_000.0)),
             "1\u{202f}230\u{202f}000 ±50\u{202f}000"
@@ -463,6 +484,24 @@ mod tests {
     fn the_spread_is_the_farther_end_of_the_interval() {
         let skewed = Estimate { mean: 100.0, low: 95.0, high: 120.0, samples: 5, cells: 1 };
         assert_eq!(Unit::fitting(&Quantity::Throughput, 100.0).figure(skewed), "100 ±20");
+    }
+
+    /// Found by a newcomer: a 99th percentile of `37 ±160` ms. No latency is less than nothing.
+    #[test]
+    fn an_interval_as_wide_as_its_mean_is_told_by_its_ends() {
+        let unit = Unit::fitting(&Quantity::Microseconds, 37_000.0);
+        assert_eq!(unit.figure(estimate(37_123.0, 160_000.0)), "37 (0–200)");
+        assert_eq!(unit.named_figure(estimate(37_123.0, 160_000.0)), "37 (0–200) ms");
+        assert_eq!(unit.figure(estimate(37_123.0, 31_000.0)), "37 ±30");
+        assert_eq!(unit.figure(estimate(37_123.0, 36_000.0)), "37 (1.1–73)", "and not 37 ±40");
+        let skewed = Estimate { low: 7_040.0, ..estimate(37_123.0, 160_000.0) };
+        assert_eq!(unit.figure(skewed), "37 (7.0–200)");
+        let wild = Estimate { low: 1e-9, high: 1e24, ..skewed };
+        assert_eq!(unit.figure(wild), "37 (too uncertain)");
+        let hours = Unit::fitting(&Quantity::Seconds, 30_000.0);
+        assert_eq!(hours.figure(estimate(28_920.0, 44_100.0)), "8 h 02 min (0 s–20 h 17 min)");
+        // What is nothing has no ends to tell.
+        assert_eq!(unit.figure(estimate(0.0, 0.0)), "0");
     }
 
     #[test]

@@ -452,7 +452,8 @@ fn reading(results: &Results) -> Markup {
                 "“412 ±11” is a mean over the repeats and the half width of its "
                 (percent(results.confidence))
                 " confidence interval, the farther side where it is not symmetrical; whiskers in plots \
-                 are the whole interval. A figure without ± comes from one repeat, or \
+                 are the whole interval. One that reaches as far as nothing is told by its ends, “37 (0–200)”: it says little, and more \
+                 repeats tell. A figure without either comes from one repeat, or \
                  its interval is narrower than its last digit. Means over several cells are geometric; their intervals join those of the cells and say nothing of \
                  levels that were not run. MB/s are 10⁶ bytes a second."
             }

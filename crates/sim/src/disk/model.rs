@@ -21,7 +21,7 @@
 //! 3. The mechanism takes the command with the shortest positioning time (seek, then the wait for the
 //!    sector to come round; Seltzer, Chen and Ousterhout 1990; Jacobson and Wilkes 1991), less what it
 //!    has on account of its age, among the oldest `reorder_depth`; or the oldest one when it is older
-//!    than the age limit. Commands that follow one another are a run, of which the first alone is looked at: else a
+//!    than the age limit and as many have gone before it. Commands that follow one another are a run, of which the first alone is looked at: else a
 //!    run that was entered in its midst leaves pieces behind, and coming back for them leaves others, for as long as there is
 //!    a queue. They follow one another where no more than twice their length lies between: the parity of a set, which the
 //!    heads pass.
@@ -143,6 +143,8 @@ pub(super) struct Waiting {
     apart: bool,
     /// Commands that arrived later and went before it.
     overtaken: u64,
+    /// Write-backs that went before it.
+    written_back: u64,
     /// The command in the queue that it goes on from: it is not looked at before that one is done.
     behind: Option<CommandId>,
 }

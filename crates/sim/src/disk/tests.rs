@@ -185,6 +185,84 @@ fn the_age_limit_bounds_the_worst_wait() {
     assert!(limited < 300.0 && loose > 2.0 * limited, "{limited} ms, {loose} ms");
 }
 
+/// What a queue saves of each command's way it saves of slow commands as well, in which all that wait are older than the age limit:
+/// the oldest first would be no faster than one at a time.
+#[test]
+fn a_queue_of_slow_commands_is_chosen_from_like_any_other() {
+    let profile = disk_profile("exos-x20");
+    let physical = profile.physical_sector_bytes.value / profile.sector_bytes.value;
+    let service_ms = |len: u64, depth: usize| {
+        let mut bench = Bench::new(&profile);
+        bench.model.set_write_cache(false);
+        let (mut prng, start, count) = (Prng::new(9), bench.now, 2000);
+        for submitted in 0..count + depth {
+            if submitted >= depth {
+                bench.answer();
+            }
+            if submitted < count {
+                let at = prng.below(bench.sectors / physical) * physical;
+                bench.submit(WRITE, at..at + len);
+            }
+        }
+        bench.now.since(start).as_secs_f64() * 1e3 / count as f64
+    };
+    for depth in [8, 32] {
+        let saved = |len: u64| service_ms(len, 1) - service_ms(len, depth);
+        let (whole, part) = (saved(physical), saved(1));
+        println!("depth {depth} saves {whole:.2} ms of whole sectors, {part:.2} of parts");
+        assert!((part / whole - 1.0).abs() < 0.15, "depth {depth}: {part} ms for {whole}");
+    }
+}
+
+/// Writes without end, through to the medium or back from the cache, keep no read waiting for longer than the age limit and the
+/// commands that are as old.
+#[test]
+fn a_read_beside_writes_without_end_is_answered() {
+    for profile in disk_profiles() {
+        let random = |_: u64, prng: &mut Prng| prng.below(1 << 26) * 8;
+        type Place<'a> = &'a dyn Fn(u64, &mut Prng) -> u64;
+        let loads: [(&str, Place<'_>, u64); 3] = [
+            ("a stream", &|index, _| index * 128, 128),
+            ("random", &random, 8),
+            ("random parts of sectors", &random, 1),
+        ];
+        for (load, write_cache) in loads.into_iter().flat_map(|load| [(load, false), (load, true)])
+        {
+            let (name, place, len) = load;
+            let mut bench = Bench::new(&profile);
+            bench.model.set_write_cache(write_cache);
+            let (mut prng, mut reading) = (Prng::new(17), None);
+            let (mut reads, mut writes, mut longest) = (0, 0, Duration::ZERO);
+            while bench.now < Instant::START + Duration::from_secs(20) {
+                let read = *reading.get_or_insert_with(|| {
+                    let at = prng.below(bench.sectors / 8) * 8;
+                    bench.submit(Action::Read, at..at + 8)
+                });
+                while bench.submitted.len() < 32 {
+                    let at = place(writes, &mut prng);
+                    bench.submit(WRITE, at..at + len);
+                    writes += 1;
+                }
+                bench.answer();
+                // Also of one that is never answered.
+                let waits = bench.submitted.get(&read).map(|since| bench.now.since(*since));
+                (longest, reads, reading) = match waits {
+                    Some(waits) => (longest.max(waits), reads, Some(read)),
+                    None => (longest, reads + 1, None),
+                };
+            }
+            let with = if write_cache { "with" } else { "without" };
+            let case = format!("{}, {name}, {with} cache", profile.name);
+            println!("{case}: {reads} reads and {writes} writes, a read waits up to {longest:?}");
+            // What waits in a queue may be as old; what goes through the cache does not.
+            let before = if write_cache { 2.0 } else { 32.0 };
+            let service_ms = profile.full_stroke_ms.value + 3.0 * 60_000.0 / profile.rpm.value;
+            let bound_ms = profile.age_limit_ms.value + before * service_ms;
+            assert!(longest.as_secs_f64() * 1e3 < bound_ms, "{case}: {longest:?}");
+        }
+    }
+}
+
 #[test]
 fn sequential_reads_run_at_the_rate_of_the_medium_at_any_request_size() {
     for profile in disk_profiles() {

@@ -148,6 +148,43 @@ queue_depth = 4
     assert!(shown.contains("write for longer"), "{shown}");
 }
 
+/// A disk's cache that takes less than a hundredth makes a stream faster than its platter all the same, by what three digits show: of
+/// a stream that is awaited, and of a tool's one pass it is told.
+#[test]
+fn a_stream_that_is_faster_than_the_platter_is_awaited_or_told() {
+    let study = |workload: &str| {
+        format!(
+            r#"
+title = "t"
+question = "q?"
+repeats = 3
+[machine]
+kind = "simulated"
+host = "epyc-2024"
+link = "sas-3g-x4"
+disk = "exos-x20"
+disks = 1
+[layouts.one]
+level = "disk"
+[[factor]]
+name = "layout"
+levels = ["one"]
+[[workload]]
+name = "write"
+op = "write"
+{workload}
+"#
+        )
+    };
+    let stream = study("kind = \"stream\"\nblock_size = \"256k\"\nqueue_depth = 1\n");
+    let (found, shown) = run(&stream, &[]);
+    assert_eq!(found, [""; 0], "{shown}");
+    assert!(shown.contains("Verdict write: 285 MB/s"), "{shown}");
+    let (found, shown) = run(&study("kind = \"probe\"\ntime = \"30s\"\n"), &[]);
+    assert_eq!(found, ["filling-caches"], "{shown}");
+    assert!(shown.contains("they took 0.8 % of what was written"), "{shown}");
+}
+
 #[test]
 fn a_raid_controller_that_answers_from_its_cache_is_named() {
     let study = CLEAN.replace("write_cache = true\n", "controller = \"infortrend-2012\"\n");

@@ -12,7 +12,14 @@
 //! revolution, and what lets it wait 0.1 s costs a third of the random rate. The reason is that a
 //! random command takes ten times as long as one of a stream. So age is counted here in *commands that
 //! overtook it*: `age_commands` of them are worth one revolution. That is a rule of ours in the manner of
-//! theirs; what firmware does is not published. The age limit stays as the last resort.
+//! theirs; what firmware does is not published.
+//!
+//! The last resort is the age limit, and that is counted in both: a command is *aged* when it is older than the limit, and as many
+//! others have gone before it as are looked at: commands that arrived later, and write-backs. By time alone all commands of a long queue
+//! are aged where each takes long (32 writes of parts of sectors), though none was passed over; the oldest first would then make
+//! all take longer, and so keep all of them aged. The wait is bounded all the same: whatever the mechanism does is counted, or is
+//! one of the commands that arrived before. Write-backs give no credit: a read that breaks into them halfway has the arm go there and back
+//! once more.
 
 use super::{CommandId, DiskModel, Job, Mechanism, Passed, Waiting};
 use crate::disk::geometry::Place;
@@ -51,7 +58,7 @@ struct Choice {
     start_ns: u64,
     index: usize,
     way: Way,
-    /// It is past the age limit, and the only one that was looked at.
+    /// It is aged, and the only one that was looked at.
     aged: bool,
 }
 
@@ -122,6 +129,7 @@ impl DiskModel {
             let blocks = self.in_one_go(stretch.blocks());
             self.dirty.remove(blocks.clone(), &self.layout);
             self.note_drained();
+            self.queue.iter_mut().for_each(|waiting| waiting.written_back += 1);
             let start = now + Duration::from_nanos(way.total());
             (Job::WriteBack(blocks), stretch.unrolled_ns, start, way)
         } else if let Some(Choice { start_ns, index, way, .. }) = best {
@@ -196,8 +204,10 @@ impl DiskModel {
     /// them the rest. In nanoseconds throughout: many are looked at.
     fn best_of_queue(&self, now: Instant) -> Option<Choice> {
         let oldest = self.queue.first()?;
-        let aged = now.since(oldest.arrived) >= self.age_limit;
-        let looked_at = if aged { 1 } else { self.reorder_depth.min(self.queue.len()) };
+        let looked_at = self.reorder_depth.min(self.queue.len());
+        let is_passed_over = oldest.overtaken + oldest.written_back >= looked_at as u64;
+        let aged = is_passed_over && now.since(oldest.arrived) >= self.age_limit;
+        let looked_at = if aged { 1 } else { looked_at };
         let mut best: Option<Choice> = None;
         let mut least = i64::MAX;
         let (here, now_ns) = (self.angle_at(now), now.as_nanos());

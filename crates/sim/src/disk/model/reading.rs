@@ -45,6 +45,7 @@ impl DiskModel {
             data: now,
             apart,
             overtaken: 0,
+            written_back: 0,
             behind,
         });
         self.poke(now);

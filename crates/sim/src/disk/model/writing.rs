@@ -102,6 +102,7 @@ impl DiskModel {
                 data,
                 apart: extra,
                 overtaken: 0,
+                written_back: 0,
                 behind,
             });
         }
