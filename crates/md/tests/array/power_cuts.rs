@@ -14,8 +14,8 @@
 //!    a journal nothing is;
 //! 3. when the resync that the set asks for is done, or where it asks for none, a check finds no difference.
 //!
-//! `cargo test -p md --test array power_cuts` makes some of them, the long form all of many seeds:
-//! `cargo test -p md --test array power_cuts -- --ignored --nocapture`. A new kind of work is a new [`Step`], a new
+//! `cargo test --test array power_cuts` makes some of them, the long form all of many seeds:
+//! `cargo test --test array power_cuts -- --ignored --nocapture`. A new kind of work is a new [`Step`], a new
 //! kind of set a new line of [`CASES`]. [`repeated`] cuts again and again.
 
 mod repeated;

@@ -10,7 +10,7 @@
 //! group, and what is found is the group before or that one. Then **the shadow** is asserted: the blocks that are reached, and what is
 //! allocated, are one and the same; the books agree with a walk; contents are the model's. `zdb` looks now and then.
 //!
-//! The suite runs some hundred steps. A campaign: `LONG_STEPS=200000 SEED=1 cargo test --release -p zfs --test created
+//! The suite runs some hundred steps. A campaign: `LONG_STEPS=200000 SEED=1 cargo test --release --locked --test created
 //! a_long_life -- --ignored --nocapture`.
 
 use super::cuts::after_cut;
