@@ -62,7 +62,7 @@ use std::collections::BTreeSet;
 const PACE_MIN: f64 = 1000.0 * 1024.0;
 
 /// Loads that are named of which none bounds a rebuild.
-const LOADS_NAMED_MAX: usize = 3;
+const LOADS_NAMED_MAX: usize = 1;
 
 /// How long a rebuild takes beside a load: what is likely, and the range.
 #[derive(Clone, Copy, Debug, PartialEq)]
