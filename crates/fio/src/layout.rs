@@ -7,7 +7,7 @@
 //! What was there before is not lost by a layout that fails, where fio would lose it: what takes a file's place is made
 //! beside it and takes its name when it is whole, and a file that is only made longer is cut back. [`check`] asks
 //! for the room of all jobs together, and for what is forbidden, before the first byte is written. What a failed layout made is removed by
-//! [`Made::undo`].
+//! [`Made::undo`]; what one left that was killed is known by its name ([`is_of_layout`]).
 
 use super::data::Filler;
 use super::error::FioError;
@@ -22,6 +22,9 @@ use stdx::{ByteCount, Offset, Prng};
 
 /// What is written at once while a file is laid out. Larger costs memory, smaller time.
 const LAYOUT_BLOCK: u64 = 1 << 20;
+
+/// How the name of a file begins that is made beside another, to take its place.
+const BESIDE: &str = ".layout-";
 
 /// The most jobs that a refusal names.
 const NAMED_MAX: usize = 4;
@@ -319,7 +322,15 @@ impl Plan {
 
 /// The name of a file beside another, which takes its place.
 fn beside(job: &Job, path: &Path, number: u64) -> PathBuf {
-    path.with_file_name(format!(".layout-{}-{number}", job.number))
+    path.with_file_name(format!("{BESIDE}{}-{number}", job.number))
+}
+
+/// Whether a layout makes files of this name beside others: one that lies there before a run begins was left by a layout that was
+/// killed, or is another run's that is under way. Nothing tells which.
+pub fn is_of_layout(name: &str) -> bool {
+    let numbers = name.strip_prefix(BESIDE).and_then(|rest| rest.split_once('-'));
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    numbers.is_some_and(|(job, number)| is_number(job) && is_number(number))
 }
 
 /// A new file in the directory of another, whose name nothing has.

@@ -57,7 +57,7 @@ pub use conductor::{Setup, check, run};
 pub use error::{FioError, JobError, Place};
 pub use figures::Direction;
 pub use ini::Sources;
-pub use layout::Rooms;
+pub use layout::{Rooms, is_of_layout};
 pub use line::CommandLine;
 pub use names::nearest_of;
 pub use outcome::{FioOutcome, PassedOver, Stamp};

@@ -2,7 +2,8 @@
 //!
 //! A line of a log is `time (ms), value, direction (0 read, 1 write, 2 trim), block size (B)`, with the
 //! place in the file where `log_offset` asks for it, and a priority, which is always 0. Values are KiB/s,
-//! I/Os a second, or nanoseconds. Without `log_avg_msec` each I/O is a line, else each window.
+//! I/Os a second, or nanoseconds. Without `log_avg_msec` each I/O is a line, else each window, which has I/Os of many places
+//! and, it may be, sizes: block size and place are 0 there, as fio 3.33 writes them.
 
 use super::figures::{Direction, Each, Samples, Summary};
 use super::spec::Spec;
@@ -91,7 +92,6 @@ pub(super) struct Series {
     average_from: Instant,
     maximum: bool,
     offset: bool,
-    fixed_block: Each<u64>,
 }
 
 /// The latencies of one I/O in nanoseconds, where they are known.
@@ -124,7 +124,6 @@ impl Series {
             average_from: epoch,
             maximum: logs.maximum,
             offset: logs.offset,
-            fixed_block: spec.block.map(|(low, high)| if low == high { low } else { 0 }),
         }
     }
 
@@ -176,16 +175,17 @@ impl Series {
     pub(super) fn tick(&mut self, now: Instant, done: Each<(u64, u64)>) {
         let ms = self.ms(now);
         let windowed = !self.average.is_zero();
+        let place = self.offset.then_some(0);
         if self.keep_bandwidth || self.bandwidth_log.is_some() {
             let rates = self.bandwidth.close(now, done.map(|(bytes, _)| bytes), 1024.0);
             if windowed && let Some(log) = &mut self.bandwidth_log {
-                log_rates(log, rates, ms, self.fixed_block);
+                log_rates(log, rates, ms, place);
             }
         }
         if self.keep_bandwidth || self.iops_log.is_some() {
             let rates = self.iops.close(now, done.map(|(_, ios)| ios), 1.0);
             if windowed && let Some(log) = &mut self.iops_log {
-                log_rates(log, rates, ms, self.fixed_block);
+                log_rates(log, rates, ms, place);
             }
         }
         if windowed && now.since(self.average_from) + SLACK >= self.average {
@@ -195,12 +195,13 @@ impl Series {
     }
 
     fn close_latencies(&mut self, ms: u64) {
+        let place = self.offset.then_some(0);
         for averaged in self.latency_logs.iter_mut().flatten() {
             for (at, samples) in averaged.samples.iter_mut().enumerate() {
                 let summary = std::mem::take(samples).summary();
                 if summary.count > 0 {
                     let value = if self.maximum { summary.max } else { summary.mean as u64 };
-                    averaged.log.line(ms, value, at, self.fixed_block[at], None);
+                    averaged.log.line(ms, value, at, 0, place);
                 }
             }
         }
@@ -257,10 +258,10 @@ impl Series {
     }
 }
 
-fn log_rates(log: &mut Log, rates: Each<Option<u64>>, ms: u64, block: Each<u64>) {
+fn log_rates(log: &mut Log, rates: Each<Option<u64>>, ms: u64, place: Option<u64>) {
     for (at, rate) in rates.into_iter().enumerate() {
         if let Some(rate) = rate {
-            log.line(ms, rate, at, block[at], None);
+            log.line(ms, rate, at, 0, place);
         }
     }
 }
@@ -285,6 +286,29 @@ mod tests {
         let (bandwidth, _) = series.summaries()[0];
         assert_eq!((bandwidth.count, bandwidth.max), (1, 4000));
         let logs = series.into_logs(at(200));
-        assert_eq!(logs[0].1.text, "100, 4000, 0, 4096, 0\n200, 80, 1, 4096, 0\n");
+        assert_eq!(logs[0].1.text, "100, 4000, 0, 0, 0\n200, 80, 1, 0, 0\n");
+    }
+
+    /// Side by side with fio 3.33: a window has no block size and no place, and the columns stay.
+    #[test]
+    fn lines_of_windows_have_neither_block_size_nor_place() {
+        let took = Took { slat: Some(100), clat: 900, lat: 1000 };
+        let at = |ms: u64| Instant::from_nanos(ms * 1_000_000);
+        for (offset, rest) in [(false, "0, 0"), (true, "0, 0, 0")] {
+            let logs = Logs {
+                bandwidth: Some("x".into()),
+                latency: Some("x".into()),
+                average: Duration::from_millis(100),
+                offset,
+                ..Logs::default()
+            };
+            let mut series = Series::new(&Spec { logs, ..Spec::default() }, Instant::START);
+            series.answered(Direction::Read, 4096, 8192, took, at(50));
+            series.tick(at(100), [(409_600, 100), (0, 0), (0, 0)]);
+            let lines = series.into_logs(at(100));
+            let texts: Vec<&str> = lines.iter().map(|(_, log)| log.text.as_str()).collect();
+            let expected = [4000, 100, 900, 1000].map(|value| format!("100, {value}, 0, {rest}\n"));
+            assert_eq!(texts, expected);
+        }
     }
 }

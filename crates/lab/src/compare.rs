@@ -27,22 +27,25 @@
 //! What a reader must know stands before the answer, and each cell's main metric before the others.
 
 mod apart;
+mod comparison;
 mod failed;
 mod notes;
 mod order;
+mod sentence;
 mod text;
 mod wrapped;
 
-use crate::metrics::{self, Better, UNSURE_RATIO, percent};
+use crate::metrics::{self, Better, UNSURE_RATIO};
 use crate::phases;
-use crate::pitfalls::{BY_DISKS, HOST_IS_FULL};
+use crate::pitfalls::ProcessorPart;
 use crate::results::{Cell, Metric, PartialOf, Results};
 use crate::stats::{self, Interval};
 use crate::study::ToolKind;
 use crate::words::first_of;
 use apart::Apart;
-use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
+
+pub use comparison::{Comparison, Difference, RunComparison};
 
 /// Why two results can't be compared.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -71,76 +74,6 @@ pub enum CompareError {
         /// Its cells, in words.
         in_b: String,
     },
-}
-
-/// What is said of a metric of a cell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Difference {
-    /// B is better.
-    Better,
-    /// B is worse.
-    Worse,
-    /// No difference could be shown.
-    None,
-    /// Each repeat of B lies on the same side of all of A's, and they are too few for the test to tell.
-    Unsure,
-    /// Nothing is said of the better, whether they differ or not: see [`Comparison::reason`].
-    Undecided,
-    /// One repeat does not tell.
-    Unknown,
-}
-
-/// One metric of one cell in both runs.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Comparison {
-    /// The cell.
-    pub id: String,
-    /// The metric.
-    pub metric: String,
-    /// In A.
-    pub a: Metric,
-    /// In B.
-    pub b: Metric,
-    /// How much more B has than A, in %.
-    pub change_percent: f64,
-    /// The confidence interval of that, before Holm's correction; none with one repeat.
-    pub change_percent_low: Option<f64>,
-    /// Its upper end.
-    pub change_percent_high: Option<f64>,
-    /// How likely a difference as large would be if there were none; after Holm.
-    pub p: Option<f64>,
-    /// What is said of it.
-    pub difference: Difference,
-    /// Whether it is the cell's main metric.
-    pub main: bool,
-    /// Why there is no verdict, where there is none.
-    pub reason: Option<String>,
-    /// In what the two cells differ beside their figures: `streams.streams`, `layout raid5-8`.
-    pub parameters: Vec<String>,
-    /// Whether nothing is to be said of them, because they did not run alike.
-    #[serde(skip)]
-    unlike: bool,
-    /// Whether the cell failed in either run: its figures are shown, and nothing else is said of them.
-    #[serde(skip)]
-    failed: bool,
-}
-
-/// Two runs side by side.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct RunComparison {
-    /// The confidence level, the higher of the two runs'.
-    pub confidence: f64,
-    /// Every metric that a cell has in both; cells in A's order, a cell's main metric first.
-    pub comparisons: Vec<Comparison>,
-    /// Names of cells that only A has figures of.
-    pub only_a: Vec<String>,
-    /// Names of cells that only B has figures of.
-    pub only_b: Vec<String>,
-    /// What a reader must know: differing seeds, versions, machines.
-    pub notes: Vec<String>,
-    /// The answer in a sentence, by each cell's main metric.
-    pub verdict: String,
 }
 
 /// Holds B against A.
@@ -173,13 +106,17 @@ pub fn compare(a: &Results, b: &Results) -> Result<RunComparison, CompareError> 
     let confidence = a.confidence.max(b.confidence);
     let mut comparisons: Vec<Comparison> = Vec::new();
     let mut notes = failed::notes(a, b);
+    let shared = in_a.keys().filter(|id| in_b.contains_key(*id)).count();
+    // What differs beside the figures, and in how many cells.
+    let mut unlike: Vec<(String, usize)> = Vec::new();
     for cell in a.cells.iter().filter(measured) {
         let Some(other) = in_b.get(cell.id.as_str()) else { continue };
         let main = metrics::main_metric(cell).unwrap_or_default();
         let parameters = differing(a, b, cell, other);
         for one in &parameters {
-            if !notes.contains(&one.note) {
-                notes.push(one.note.clone());
+            match unlike.iter_mut().find(|(note, _)| *note == one.note) {
+                Some((_, cells)) => *cells += 1,
+                None => unlike.push((one.note.clone(), 1)),
             }
         }
         let mut names: Vec<&String> = cell.metrics.keys().collect();
@@ -194,14 +131,14 @@ pub fn compare(a: &Results, b: &Results) -> Result<RunComparison, CompareError> 
                     continue;
                 }
                 let unlike = unlike_jobs(a, &parameters).or_else(|| unlike_parts(a, b, name));
-                one.reason = match unlike {
-                    Some(unlike) => {
-                        one.unlike = true;
-                        Some(unlike)
-                    }
-                    None => undecided(a, b, (cell, other), &one)
-                        .map(|reason| after_what_differs(&parameters, reason)),
-                };
+                one.unlike = unlike.is_some();
+                let why = unlike.or_else(|| {
+                    let why = undecided(a, b, (cell, other), &one)?;
+                    Some(after_what_differs(&parameters, why))
+                });
+                if let Some(Why { reason, shared }) = why {
+                    (one.reason, one.shared_reason) = (Some(reason), shared);
+                }
                 comparisons.push(one);
             }
         }
@@ -214,6 +151,10 @@ pub fn compare(a: &Results, b: &Results) -> Result<RunComparison, CompareError> 
             in_b: cells_in_words(b),
         });
     }
+    notes.extend(unlike.into_iter().map(|(note, cells)| match cells == shared {
+        true => note,
+        false => format!("{note} (of {cells} of {shared} cells)"),
+    }));
     notes.extend(notes::of(a, b));
     correct(&mut comparisons, confidence);
     let judged: Vec<&Comparison> =
@@ -223,7 +164,7 @@ pub fn compare(a: &Results, b: &Results) -> Result<RunComparison, CompareError> 
         false => "run both with --set repeats=5",
     };
     let failed = failed::sentence(a, b);
-    let said = (!judged.is_empty()).then(|| sentence(&judged, confidence, again));
+    let said = (!judged.is_empty()).then(|| sentence::of(&judged, confidence, again));
     let mut verdict = Vec::from_iter(failed.into_iter().chain(said)).join(" ");
     if let Some(turned) = order::sentence(a, b, confidence) {
         verdict += &format!(" {turned}");
@@ -303,27 +244,15 @@ fn hold((cell, other): (&Cell, &Cell), name: &str, b: &Metric, confidence: f64) 
         change_percent_low: interval.map(|interval| interval.low),
         change_percent_high: interval.map(|interval| interval.high),
         p: test.map(|test| test.p),
+        p_alone: test.map(|test| test.p),
+        told_alone: false,
         difference: Difference::Unknown,
         main: false,
         reason: None,
         parameters: Vec::new(),
         unlike: false,
         failed: false,
-    }
-}
-
-impl Comparison {
-    /// The same with its figures alone, for a cell that failed.
-    fn without_test(self, reason: String) -> Comparison {
-        Comparison {
-            change_percent_low: None,
-            change_percent_high: None,
-            p: None,
-            difference: Difference::Undecided,
-            reason: Some(reason),
-            failed: true,
-            ..self
-        }
+        shared_reason: String::new(),
     }
 }
 
@@ -337,16 +266,12 @@ const LIMITS: [(&str, &str); 2] = [
 /// Those of a cache that answered, whatever it was asked.
 const CACHES: [&str; 2] = ["cached", "cached-writes"];
 
-/// Whether a cache answered what this metric of a cell is of. Disks' own caches answer in a phase of a tool, and not in another.
+/// Whether a cache answered what this metric of a cell is of. Disks' own caches answer in a phase of a tool, and not in another;
+/// what does not say in which, as in results from before it was written, is of all.
 fn is_cached(cell: &Cell, metric: &str) -> bool {
-    let in_phase =
-        phases::rate_of(metric).map(|(_, phase)| format!("{BY_DISKS} in {}:", phase.name));
-    let begins = |text: &str| {
-        let its = in_phase.as_ref().is_some_and(|begin| text.starts_with(begin));
-        its || text.starts_with(&format!("{BY_DISKS}:"))
-    };
+    let is_its = |phase: &str| phases::rate_of(metric).is_some_and(|(_, its)| its.name == phase);
     cell.pitfalls.iter().any(|found| match found.id.as_str() {
-        "cached-by-disks" => begins(&found.text),
+        "cached-by-disks" => found.phase.as_deref().is_none_or(is_its),
         id => CACHES.contains(&id),
     })
 }
@@ -354,12 +279,28 @@ fn is_cached(cell: &Cell, metric: &str) -> bool {
 /// What a tool gave over all its phases, cases or jobs.
 const WHOLE: [&str; 3] = ["ops_per_s", "iops", "throughput_mb_s"];
 
+/// Why there is no verdict.
+struct Why {
+    /// As it is of this cell.
+    reason: String,
+    /// As several cells share it.
+    shared: String,
+}
+
+impl Why {
+    /// Of whatever cell.
+    fn of_any(reason: impl Into<String>) -> Why {
+        let reason = reason.into();
+        Why { shared: reason.clone(), reason }
+    }
+}
+
 /// That a figure is over all that either did, and one did a part of its phases, cases or jobs; nothing, where that is not so.
-fn unlike_parts(a: &Results, b: &Results, metric: &str) -> Option<String> {
+fn unlike_parts(a: &Results, b: &Results, metric: &str) -> Option<Why> {
     let parts = [a.partial, b.partial];
     let is_part = parts.iter().flatten().any(|partial| partial.of != PartialOf::Runs);
     let unlike = is_part && a.partial != b.partial && WHOLE.contains(&metric);
-    unlike.then(|| "it is of all that each did, and one did a part of it".to_owned())
+    unlike.then(|| Why::of_any("it is of all that each did, and one did a part of it"))
 }
 
 /// What of two cells a sentence names that differs.
@@ -368,26 +309,27 @@ const DIFFERING_NAMED_MAX: usize = 3;
 const CELLS_NAMED_MAX: usize = 4;
 
 /// Two loads of fio that were asked for other work: then what differs is the work.
-fn unlike_jobs(a: &Results, parameters: &[Differing]) -> Option<String> {
+fn unlike_jobs(a: &Results, parameters: &[Differing]) -> Option<Why> {
     let unlike = a.run.is_of_tool() && a.study == ToolKind::Fio.word() && !parameters.is_empty();
     let notes = parameters.iter().map(|one| one.note.clone());
     unlike.then(|| {
-        format!(
-            "the jobs were not asked for the same work ({})",
-            first_of(notes.collect(), DIFFERING_NAMED_MAX, "; ")
-        )
+        let shared = "the jobs were not asked for the same work".to_owned();
+        let notes = first_of(notes.collect(), DIFFERING_NAMED_MAX, "; ");
+        Why { reason: format!("{shared} ({notes})"), shared }
     })
 }
 
 /// A reason behind what explains a difference before it: what the cells were asked.
-fn after_what_differs(parameters: &[Differing], reason: String) -> String {
+fn after_what_differs(parameters: &[Differing], why: Why) -> Why {
     let notes: Vec<String> = parameters.iter().map(|one| one.note.clone()).collect();
-    match notes.is_empty() {
-        true => reason,
-        false => {
-            let notes = first_of(notes, DIFFERING_NAMED_MAX, "; ");
-            format!("they were not asked for the same work ({notes}), and {reason}")
-        }
+    if notes.is_empty() {
+        return why;
+    }
+    let notes = first_of(notes, DIFFERING_NAMED_MAX, "; ");
+    let unlike = "they were not asked for the same work";
+    Why {
+        reason: format!("{unlike} ({notes}), and {}", why.reason),
+        shared: format!("{unlike}, and {}", why.shared),
     }
 }
 
@@ -413,20 +355,23 @@ fn undecided(
     b: &Results,
     (mine, theirs): (&Cell, &Cell),
     one: &Comparison,
-) -> Option<String> {
+) -> Option<Why> {
     let has = |cell: &Cell, id: &str| cell.pitfalls.iter().any(|found| found.id == id);
     if !metrics::is_judged(&one.metric) {
-        return Some("it explains a figure, and is none to be won by".to_owned());
+        return Some(Why::of_any("it explains a figure, and is none to be won by"));
     }
     let limit = LIMITS.iter().find(|(id, _)| has(mine, id) && has(theirs, id));
-    if let Some((_, text)) = limit {
-        let is_hosts =
-            |cell: &Cell| cell.pitfalls.iter().any(|found| found.text.starts_with(HOST_IS_FULL));
-        return Some(match is_hosts(mine) || is_hosts(theirs) {
-            true => "all processors of the host were busy in both, with these runs and whatever else ran",
+    if let Some((id, text)) = limit {
+        let is_hosts = |cell: &Cell| {
+            let mut full = cell.pitfalls.iter().filter(|found| found.id == *id);
+            full.any(|found| found.processor.as_deref() == Some(ProcessorPart::Host.word()))
+        };
+        return Some(Why::of_any(match is_hosts(mine) || is_hosts(theirs) {
+            true => {
+                "all processors of the host were busy in both, with these runs and whatever else ran"
+            }
             false => text,
-        }
-        .to_owned());
+        }));
     }
     let cached: Vec<&str> = [("A", mine), ("B", theirs)]
         .into_iter()
@@ -434,22 +379,24 @@ fn undecided(
         .map(|(name, _)| name)
         .collect();
     if !cached.is_empty() {
-        return Some(format!("a cache answered in {}", cached.join(" and ")));
+        return Some(Why::of_any(format!("a cache answered in {}", cached.join(" and "))));
     }
     if a.simulated {
         return None;
     }
     let Some(apart) = Apart::of(a, b) else {
-        return Some("one of the runs does not say when it was made".to_owned());
+        return Some(Why::of_any("one of the runs does not say when it was made"));
     };
     let drift = 100.0 * apart.drift(&one.a).max(apart.drift(&one.b));
-    (one.change_percent.abs() <= drift).then(|| {
+    let gap = crate::duration::text(apart.gap_s);
+    let by = |how_much: &str| {
+        let metric = &one.metric;
         format!(
-            "they lie {} apart, over which {} may drift by {drift:.0} % if it goes on as within the runs",
-            crate::duration::text(apart.gap_s),
-            one.metric
+            "they lie {gap} apart, over which {metric} may drift by {how_much} if it goes on as within the runs"
         )
-    })
+    };
+    (one.change_percent.abs() <= drift)
+        .then(|| Why { reason: by(&format!("{drift:.0} %")), shared: by("as much and more") })
 }
 
 /// Corrects the p values within each metric and says what they mean.
@@ -464,17 +411,18 @@ fn correct(comparisons: &mut [Comparison], confidence: f64) {
         let p: Vec<f64> = tests.iter().map(|(_, p)| *p).collect();
         for ((index, _), corrected) in tests.iter().zip(stats::holm(&p)) {
             let one = &mut comparisons[*index];
+            let told = 1.0 - confidence;
+            let change = one.change_percent.abs();
+            let is_alone = one.p_alone.is_some_and(|p| p < told) && corrected >= told;
+            one.told_alone = is_alone && change >= CHANGE_MIN_PERCENT;
             one.p = Some(corrected);
             let rises = one.b.mean > one.a.mean;
-            let change = one.change_percent.abs();
             one.difference = match metrics::better(&one.metric) {
                 _ if change < CHANGE_MIN_PERCENT => Difference::None,
-                _ if corrected >= 1.0 - confidence => {
-                    match stats::are_apart(&one.a.samples, &one.b.samples) {
-                        true if change >= 100.0 * (UNSURE_RATIO - 1.0) => Difference::Unsure,
-                        _ => Difference::None,
-                    }
-                }
+                _ if corrected >= told => match stats::are_apart(&one.a.samples, &one.b.samples) {
+                    true if change >= 100.0 * (UNSURE_RATIO - 1.0) => Difference::Unsure,
+                    _ => Difference::None,
+                },
                 _ if one.reason.is_some() => Difference::Undecided,
                 Better::Higher if rises => Difference::Better,
                 Better::Lower if !rises => Difference::Better,
@@ -492,85 +440,11 @@ fn correct(comparisons: &mut [Comparison], confidence: f64) {
         one.unlike |= !told.is_empty() && !one.parameters.is_empty();
         if one.unlike {
             one.difference = Difference::Undecided;
-            one.reason.get_or_insert_with(|| {
-                let differ = one.parameters.join(", ");
-                format!("{told} between runs that were not alike: {differ}")
-            });
+            if one.reason.is_none() {
+                let shared = format!("{told} between runs that were not alike");
+                one.reason = Some(format!("{shared}: {}", one.parameters.join(", ")));
+                one.shared_reason = shared;
+            }
         }
     }
-}
-
-/// ` (2 of them did not run alike: streams.streams)`, where these did not.
-fn otherwise<'a>(cells: impl Iterator<Item = &'a Comparison>) -> String {
-    let unlike: Vec<&Comparison> = cells.filter(|one| !one.parameters.is_empty()).collect();
-    let names: BTreeSet<&str> =
-        unlike.iter().flat_map(|one| &one.parameters).map(String::as_str).collect();
-    match unlike.len() {
-        0 => String::new(),
-        n => {
-            let names: Vec<&str> = names.into_iter().collect();
-            format!(" ({n} of which did not run alike: {})", names.join(", "))
-        }
-    }
-}
-
-/// `B is better in 12 of 48 cells, by 3.0–9.1 %; no difference at 95 % in 36.`
-fn sentence(judged: &[&Comparison], confidence: f64, again: &str) -> String {
-    let of = |difference: Difference| -> Vec<f64> {
-        let found = judged.iter().filter(|one| one.difference == difference);
-        found.map(|one| one.change_percent.abs()).collect()
-    };
-    let by = |changes: &[f64]| {
-        let low = changes.iter().copied().fold(f64::INFINITY, f64::min);
-        let high = changes.iter().copied().fold(0.0, f64::max);
-        match (format!("{low:.1}"), format!("{high:.1}")) {
-            (low, high) if low == high => format!("by {low} %"),
-            (low, high) => format!("by {low}–{high} %"),
-        }
-    };
-    let total = judged.len();
-    let cells = if total == 1 { "cell" } else { "cells" };
-    let mut parts = Vec::new();
-    for (difference, word) in [(Difference::Better, "better"), (Difference::Worse, "worse")] {
-        let changes = of(difference);
-        if !changes.is_empty() {
-            let n = changes.len();
-            let but = otherwise(judged.iter().copied().filter(|one| one.difference == difference));
-            parts.push(format!("B is {word} in {n} of {total} {cells}, {}{but}", by(&changes)));
-        }
-    }
-    match of(Difference::None).len() {
-        0 => {}
-        same if same == total => {
-            return format!("No difference at {} in any of {total} {cells}.", percent(confidence));
-        }
-        same => parts.push(format!("no difference at {} in {same}", percent(confidence))),
-    }
-    let unsure = of(Difference::Unsure);
-    if !unsure.is_empty() {
-        parts.push(format!(
-            "each repeat differs in {}, {}, and the repeats are too few to be sure: {again}",
-            unsure.len(),
-            by(&unsure)
-        ));
-    }
-    let mut reasons: Vec<(&str, bool, usize)> = Vec::new();
-    for one in judged.iter().filter(|one| one.difference == Difference::Undecided) {
-        let reason = one.reason.as_deref().unwrap_or_default();
-        // Of drift each cell has a number of its own; the first stands for all.
-        let alike = |known: &str| known.split(' ').take(3).eq(reason.split(' ').take(3));
-        match reasons.iter_mut().find(|(known, ..)| alike(known)) {
-            Some((.., count)) => *count += 1,
-            None => reasons.push((reason, one.unlike, 1)),
-        }
-    }
-    for (reason, unlike, n) in reasons {
-        let differ = if unlike { "" } else { "they differ and " };
-        parts.push(format!("{differ}there is no verdict in {n}: {reason}"));
-    }
-    match of(Difference::Unknown).len() {
-        0 => {}
-        n => parts.push(format!("one repeat does not tell in {n}: {again}")),
-    }
-    format!("{}.", parts.join("; "))
 }

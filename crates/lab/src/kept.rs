@@ -67,11 +67,7 @@ impl From<CellRun> for Repeat {
         for value in run.latency.iter().flat_map(|histogram| histogram.iter_recorded()) {
             *latency.entry(value.value_iterated_to()).or_default() += value.count_at_value();
         }
-        let pitfalls = run.pitfalls.iter().map(|pitfall| FoundPitfall {
-            id: pitfall.id().to_owned(),
-            text: pitfall.what(),
-            mend: pitfall.mend(),
-        });
+        let pitfalls = run.pitfalls.iter().map(|pitfall| pitfall.found());
         Repeat {
             latency,
             pitfalls: pitfalls.collect(),

@@ -18,6 +18,7 @@ use crate::claims::Measured;
 use crate::layout::{LayoutFacts, RebuildFacts};
 use crate::results::LayoutFigures;
 use crate::target::Target;
+use rebuild::Loads;
 
 /// Seconds of a year of 365.25 days.
 const YEAR_S: f64 = 365.25 * 86_400.0;
@@ -54,12 +55,18 @@ pub(crate) fn of_cells(target: &dyn Target, cells: &[Measured<'_>]) -> Vec<Layou
         }
         name
     };
+    let loads = Loads::of(&groups);
     (0..groups.len())
-        .map(|index| figures(named(index), &groups[index].0, &groups[index].1))
+        .map(|index| figures(named(index), &groups[index].0, &groups[index].1, &loads))
         .collect()
 }
 
-fn figures(name: String, facts: &LayoutFacts, cells: &[&Measured<'_>]) -> LayoutFigures {
+fn figures(
+    name: String,
+    facts: &LayoutFacts,
+    cells: &[&Measured<'_>],
+    loads: &Loads,
+) -> LayoutFigures {
     let mut figures = LayoutFigures {
         name,
         what: facts.what.clone(),
@@ -89,7 +96,7 @@ fn figures(name: String, facts: &LayoutFacts, cells: &[&Measured<'_>]) -> Layout
         figures.data_loss_a_year = Some(1.0 - kept);
     }
     if let Some(rebuild) = facts.rebuild.as_ref().filter(|_| facts.survives_any > 0) {
-        rebuild::times(&mut figures, facts, rebuild, cells);
+        rebuild::times(&mut figures, facts, rebuild, cells, loads);
         if !facts.shares_disks {
             risk(&mut figures, facts, rebuild);
         }
@@ -162,7 +169,8 @@ mod tests {
     /// Worked by hand: 7 × 20 TB are 1.12 × 10¹⁵ bits, so 1 − e^−1.12 = 67 %; 20 TB at 200 MB/s are 100 000 s.
     #[test]
     fn raid_5_of_20_tb_meets_an_unreadable_sector_in_two_of_three_rebuilds() {
-        let made = figures("raid5-8".to_owned(), &facts(8, 1, 20_000_000_000_000), &[]);
+        let made =
+            figures("raid5-8".to_owned(), &facts(8, 1, 20_000_000_000_000), &[], &Loads::default());
         assert!((made.unreadable.expect("known") - 0.673_720).abs() < 1e-5, "{made:?}");
         assert_eq!(made.rebuild_idle_s, Some(100_000.0));
         assert_eq!(made.price, Some(2400.0));
@@ -173,8 +181,10 @@ mod tests {
 
     #[test]
     fn a_second_parity_takes_the_warning_away_and_most_of_the_risk() {
-        let one = figures("raid5-8".to_owned(), &facts(8, 1, 20_000_000_000_000), &[]);
-        let two = figures("raid6-8".to_owned(), &facts(8, 2, 20_000_000_000_000), &[]);
+        let one =
+            figures("raid5-8".to_owned(), &facts(8, 1, 20_000_000_000_000), &[], &Loads::default());
+        let two =
+            figures("raid6-8".to_owned(), &facts(8, 2, 20_000_000_000_000), &[], &Loads::default());
         assert!(two.warnings.is_empty(), "{:?}", two.warnings);
         let (one, two) = (one.data_loss.expect("known"), two.data_loss.expect("known"));
         assert!(two < one / 1000.0, "{two} against {one}");
@@ -182,7 +192,7 @@ mod tests {
 
     #[test]
     fn without_redundancy_there_is_no_rebuild_and_that_is_said() {
-        let made = figures("raid0-4".to_owned(), &facts(4, 0, 1 << 40), &[]);
+        let made = figures("raid0-4".to_owned(), &facts(4, 0, 1 << 40), &[], &Loads::default());
         assert_eq!((made.rebuild_idle_s, made.second_loss), (None, None));
         assert_eq!(made.warnings, ["any lost disk loses the volume"]);
         // 1 − 0.9965⁴: the worst of all layouts, and no blank.

@@ -151,12 +151,12 @@ fn counted(numbers: &[u32]) -> String {
     words::listed(&numbers)
 }
 
-/// The pitfalls of all repeats, each kind once, as the first repeat has it, with the repeats that ran into it.
+/// The pitfalls of all repeats, each kind once for each phase, as the first repeat has it, with the repeats that ran into it.
 fn gather_pitfalls(repeats: &BTreeMap<u32, Repeat>) -> Vec<(FoundPitfall, Vec<u32>)> {
     let mut found: Vec<(FoundPitfall, Vec<u32>)> = Vec::new();
     for (number, repeat) in repeats {
         for pitfall in &repeat.pitfalls {
-            match found.iter_mut().find(|(other, _)| other.id == pitfall.id) {
+            match found.iter_mut().find(|(other, _)| other.is_like(pitfall)) {
                 Some((_, numbers)) => numbers.push(*number),
                 None => found.push((pitfall.clone(), vec![*number])),
             }
@@ -204,11 +204,7 @@ fn odd_one(samples: &[f64]) -> Option<usize> {
 impl Cell {
     /// Puts a pitfall down, for people and for programs.
     fn add_pitfall(&mut self, pitfall: &Pitfall) {
-        self.put_down(FoundPitfall {
-            id: pitfall.id().to_owned(),
-            text: pitfall.what(),
-            mend: pitfall.mend(),
-        });
+        self.put_down(pitfall.found());
     }
 
     fn put_down(&mut self, found: FoundPitfall) {

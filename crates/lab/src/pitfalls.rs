@@ -34,6 +34,7 @@ pub use surroundings::{
 
 use crate::duration;
 use crate::metrics::{percent, quantity};
+use crate::results::FoundPitfall;
 use std::fmt;
 use std::time::Duration;
 use stdx::ByteCount;
@@ -234,12 +235,16 @@ pub enum ProcessorPart {
     LoadThread,
 }
 
-/// How what a pitfall says of disks' own caches begins; behind it stands the phase of a tool, where it is of one.
-pub(crate) const BY_DISKS: &str = "answered from the disks' own caches";
-
-/// How what a pitfall says of a processor begins that others may have filled as well.
-pub(crate) const HOST_IS_FULL: &str =
-    "the processor is saturated: all cores of the host together were busy";
+impl ProcessorPart {
+    /// Its name in `results.json`, which stays the same over versions.
+    pub fn word(self) -> &'static str {
+        match self {
+            ProcessorPart::Host => "host",
+            ProcessorPart::Process { .. } => "process",
+            ProcessorPart::LoadThread => "load-thread",
+        }
+    }
+}
 
 /// Names that stay, and their titles.
 const TITLES: [(&str, &str); 19] = [
@@ -301,6 +306,35 @@ impl Pitfall {
         }
     }
 
+    /// The phase of a tool that ran into it, where it is not the whole run.
+    pub fn phase(&self) -> Option<&str> {
+        match self {
+            Pitfall::CachedByDisks { phase, .. } | Pitfall::PartialStripes { phase, .. } => {
+                phase.as_deref()
+            }
+            _ => None,
+        }
+    }
+
+    /// The part of the processor that was full, where that is what it is.
+    pub fn processor(&self) -> Option<ProcessorPart> {
+        match self {
+            Pitfall::SaturatedProcessor { part, .. } => Some(*part),
+            _ => None,
+        }
+    }
+
+    /// As it stands in `results.json`.
+    pub fn found(&self) -> FoundPitfall {
+        FoundPitfall {
+            id: self.id().to_owned(),
+            text: self.what(),
+            mend: self.mend(),
+            phase: self.phase().map(str::to_owned),
+            processor: self.processor().map(|part| part.word().to_owned()),
+        }
+    }
+
     /// What was seen, in a sentence without its full stop.
     pub fn what(&self) -> String {
         match self {
@@ -312,8 +346,8 @@ impl Pitfall {
                 let share = whole_percent(*answered as f64 / (*reads).max(1) as f64);
                 let phase = phase.as_ref().map_or(String::new(), |name| format!(" in {name}"));
                 format!(
-                    "{BY_DISKS}{phase}: {share} of the reads, for those hold {caches}, and what is read \
-                     is {set}"
+                    "answered from the disks' own caches{phase}: {share} of the reads, for those hold {caches}, and what \
+                     is read is {set}"
                 )
             }
             Pitfall::CachedWrites { disks, workload } => {
@@ -418,7 +452,8 @@ impl Pitfall {
                 match part {
                     ProcessorPart::Host => {
                         format!(
-                            "{HOST_IS_FULL} for {share} of the time, with this and whatever else ran"
+                            "the processor is saturated: all cores of the host together were busy for {share} of the \
+                             time, with this and whatever else ran"
                         )
                     }
                     ProcessorPart::Process { cores: 1 } => format!(

@@ -224,7 +224,8 @@ pub struct LayoutFigures {
     /// How long a disk is rebuilt on an idle set; none where nothing can be rebuilt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rebuild_idle_s: Option<f64>,
-    /// How long beside the load of this study that makes it longest; where it is measured, of those that it is measured beside.
+    /// How long beside a load of this study ([`LayoutFigures::loaded_by`]), the same for all layouts: of those that all of them have
+    /// the one that makes it longest; where it is measured, of those that it is measured beside.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rebuild_loaded_s: Option<f64>,
     /// Where that is worked out and not measured, the range in which it lies: its lower end.
@@ -343,6 +344,13 @@ pub struct FoundPitfall {
     pub text: String,
     /// What to do about it.
     pub mend: String,
+    /// The phase of a tool that ran into it; absent where it is the whole run, and in results from before it was written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<String>,
+    /// Of a saturated processor the part that was full ([`crate::pitfalls::ProcessorPart::word`]); absent of all else, and in
+    /// results from before it was written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub processor: Option<String>,
 }
 
 impl Cell {
@@ -353,6 +361,11 @@ impl Cell {
 }
 
 impl FoundPitfall {
+    /// Whether the other is the same pitfall in the same place, whatever its numbers.
+    pub(crate) fn is_like(&self, other: &FoundPitfall) -> bool {
+        (&self.id, &self.phase, &self.processor) == (&other.id, &other.phase, &other.processor)
+    }
+
     /// The sentence in [`Cell::warnings`].
     pub fn warning(&self) -> String {
         format!("{}; {}", self.text, self.mend)

@@ -220,7 +220,7 @@ pub fn run_from(
     let began = options.date.map(|date| date());
     let cells = check(study, target, options)?;
     // As it is before the run: a host tells its load.
-    let machine = target.machine();
+    let machine = target.machine(&cells);
     let states: Vec<Mutex<CellState>> = cells.iter().map(|_| Mutex::default()).collect();
     let mut order = design::run_order(cells.len(), study.repeats, study.seed);
     let total = order.len();
@@ -327,6 +327,8 @@ fn conclude(
     around: Around,
 ) -> Results {
     let Around { machine, began, partial, not_run } = around;
+    // A model is that of the cells that were run, of all that were to be.
+    let machine = if target.simulated() { target.machine(specs) } else { machine };
     let measured: Vec<Measured<'_>> =
         specs.iter().zip(&cells).map(|(spec, cell)| Measured { spec, cell }).collect();
     let claims = claims::evaluate(&study.claims, &measured, study.confidence);

@@ -25,8 +25,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// Something that cells can be run on.
 pub trait Target: Sync {
-    /// The machine, a line a part: `"disks"` → `"12 × Seagate ST3750640AS"`.
-    fn machine(&self) -> BTreeMap<String, String>;
+    /// The machine that these cells run on, a line a part: `"disks"` → `"12 × Seagate ST3750640AS"`. Where factors change a part
+    /// its line names what each of these cells has. Of no cells it is as the study's table has it.
+    fn machine(&self, cells: &[CellSpec]) -> BTreeMap<String, String>;
     /// Whether its figures are computed rather than measured.
     fn simulated(&self) -> bool;
     /// How many cells may run at the same time; 1 for a real machine, where they would disturb each

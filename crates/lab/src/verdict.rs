@@ -237,22 +237,35 @@ fn best_of_phases(asked: &Asked<'_>, chosen: &[&Measured<'_>]) -> Option<String>
             false => quantity(phase.metric, value),
         };
         let ties: Vec<&str> = placed.ties.iter().map(|(tie, _)| tie.level.as_str()).collect();
+        let alike = placed.alike();
         let all_told = placed.unsure.is_empty() && placed.once().is_empty();
         let sure = match (ties.is_empty(), placed.alone, all_told) {
             (false, ..) => format!(", not told from {}", ties.join(" and ")),
             (true, false, false) => ", not sure".to_owned(),
+            _ if !alike.is_empty() => ", alike".to_owned(),
             _ => String::new(),
         };
         let but = score::elsewhere(&scores, &asked);
-        let text = format!("{}: {} ({value}{sure}{but})", phase.name, placed.best.level);
-        Some((placed.best.level.clone(), text))
+        let text = format!("{}: {} ({value}{sure}{but})", phase.name, placed.best_named());
+        // Those of which none is told to be better than another.
+        let mut first: Vec<String> = vec![placed.best.level.clone()];
+        first.extend(ties.iter().map(|level| (*level).to_owned()));
+        first.extend(alike.iter().map(|score| score.level.clone()));
+        Some((first, placed.alone, text))
     });
-    let (levels, texts): (Vec<String>, Vec<String>) = best.unzip();
-    let head = match levels.windows(2).any(|pair| pair[0] != pair[1]) {
-        true => "The order turns from phase to phase; the best of each",
-        false => "The best of each phase",
+    let best: Vec<(Vec<String>, bool, String)> = best.collect();
+    let (first, ..) = best.first()?;
+    let turns = !first.iter().any(|level| best.iter().all(|(others, ..)| others.contains(level)));
+    let head = match (turns, best.iter().any(|(_, alone, _)| *alone)) {
+        (true, false) => "The order turns from phase to phase; the best of each",
+        (false, false) => "The best of each phase",
+        (true, true) => {
+            "In the one repeat the order differs from phase to phase, and more tell whether that holds; the best of each"
+        }
+        (false, true) => "The best of each phase, in one repeat",
     };
-    (!texts.is_empty()).then(|| format!("{head}: {}.", texts.join("; ")))
+    let texts: Vec<&str> = best.iter().map(|(.., text)| text.as_str()).collect();
+    Some(format!("{head}: {}.", texts.join("; ")))
 }
 
 /// What yields most for its cost, where the study gives costs.
@@ -268,12 +281,13 @@ fn yields(asked: &Asked<'_>, rules: &VerdictRules, scores: &[Score]) -> Option<S
     score::rank(&mut scores, asked.better);
     let placed = Placed::of(&scores, asked)?;
     let value = quantity(asked.metric, placed.best.log().exp());
-    let level = &placed.best.level;
+    let level = placed.best_named();
+    let highest = if placed.alike().is_empty() { "highest" } else { "highest, alike" };
     let but = score::elsewhere(&scores, asked);
     let is_unsure = placed.alone || !placed.unsure.is_empty() || !placed.once().is_empty();
     Some(match (is_unsure, placed.ties.as_slice()) {
         (false, []) => format!(" Per {}, {level} yields most: {value}{but}.", per.unit),
-        (true, []) => format!(" Per {}, {level} came out highest: {value}{but}.", per.unit),
+        (true, []) => format!(" Per {}, {level} came out {highest}: {value}{but}.", per.unit),
         (_, ties) => format!(
             " Per {}, {level} came out highest, {value}, not distinguishable from {}{but}.",
             per.unit,
@@ -293,9 +307,10 @@ fn rows(placed: &Placed<'_>, confidence: f64) -> Vec<Ranked> {
     let in_one = |score: &Score| if score.logs.len() < 2 { ", in one repeat" } else { "" };
     let ratio = |score: &Score| {
         let ratio = (score.log() - placed.best.log()).exp();
-        match ratio.max(1.0 / ratio) < SHOWN_RATIO_MIN {
-            true => "within 0.5 % of the best".to_owned(),
-            false => format!("{} × the best", figures(ratio)),
+        match ratio.max(1.0 / ratio) {
+            1.0 => "as the best".to_owned(),
+            ratio if ratio < SHOWN_RATIO_MIN => "within 0.5 % of the best".to_owned(),
+            _ => format!("{} × the best", figures(ratio)),
         }
     };
     let is_sure = placed.unsure.is_empty() && placed.ties.is_empty();
@@ -303,6 +318,7 @@ fn rows(placed: &Placed<'_>, confidence: f64) -> Vec<Ranked> {
         (false, true, false) if !placed.once().is_empty() => "best of those run more than once",
         (false, true, false) => "best",
         (false, true, true) if placed.unplaced.is_empty() => "alone",
+        _ if !placed.alike().is_empty() => "came out best, others alike",
         _ => "came out best",
     };
     let in_one_best = if placed.alone { in_one(placed.best) } else { "" };
@@ -340,10 +356,21 @@ fn ranking(
     };
     let shown = |score: &Score| -> String { shown(asked.metric, score, confidence) };
     let next = placed.next();
-    if placed.ties.is_empty() && next.is_none() {
+    let alike = placed.alike();
+    if placed.ties.is_empty() && alike.is_empty() && next.is_none() {
         return format!("For {name}, {} reaches {}{over}.", best.level, shown(best));
     }
-    if let (true, Some(next)) = (placed.alone, next) {
+    if placed.alone {
+        // Where all came out alike there is none that is next.
+        let against = next.map_or_else(String::new, |next| {
+            format!(", against {} of {}", shown(next), next.level)
+        });
+        let came = match (alike.is_empty(), next) {
+            (true, _) => "came out best",
+            (false, Some(_)) => "came out best, alike",
+            (false, None) => "came out alike",
+        };
+        let next = next.or(alike.first().copied()).unwrap_or(best);
         let few = match (best.logs.len(), next.logs.len()) {
             (1, 1) => String::new(),
             (1, _) => format!(" of {}", best.level),
@@ -354,12 +381,9 @@ fn ranking(
             false => "",
         };
         return format!(
-            "For {name}, {} came out best: {}{over}, against {} of {}; one repeat{few} does not tell \
-             how sure that is{within}{but}.",
-            best.level,
+            "For {name}, {} {came}: {}{over}{against}; one repeat{few} does not tell how sure that is{within}{but}.",
+            placed.best_named(),
             shown(best),
-            shown(next),
-            next.level
         );
     }
     let compared = next.map(|next| {

@@ -33,8 +33,13 @@ pub fn on_signal(action: impl FnMut() + Send + 'static) -> Result<(), Failure> {
         .map_err(|error| Failure::failed(format!("waiting for signals: {error}")))
 }
 
-/// Signals that lie no further apart are one wish: a terminal sends them to a whole group, and who started this program may do so, too.
+/// Signals that lie no further apart are one wish: a terminal sends them to a whole group, and who started this program (`sudo`,
+/// `timeout`, a script) may pass on what it got itself, on a busy host much later. A signal does not tell from whom it is, and what
+/// the second one ends at once may be lost.
 const ONE_WISH: Duration = Duration::from_secs(1);
+
+/// What the first wish's text says of the second.
+pub const AGAIN: &str = "Ctrl-C again, a second later or more, ends it at once";
 
 /// What a signal means.
 pub enum Wish {

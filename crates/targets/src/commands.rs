@@ -109,8 +109,8 @@ impl Drop for WithCommands {
 }
 
 impl Target for WithCommands {
-    fn machine(&self) -> BTreeMap<String, String> {
-        self.target.machine()
+    fn machine(&self, cells: &[CellSpec]) -> BTreeMap<String, String> {
+        self.target.machine(cells)
     }
 
     fn simulated(&self) -> bool {

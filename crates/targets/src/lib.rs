@@ -3,7 +3,7 @@
 //! A study's `[machine]` and `[layouts.NAME]` tables are read here. A factor that has the name of one of
 //! their keys sets that key, so disk models, controllers, chunk sizes can be varied like layouts.
 //!
-//! * `machine`: the tables, with the factors of a cell put in.
+//! * `machine`: the tables, with the factors of a cell put in; `machine_lines`: what that is, in words.
 //! * `layout`: what a layout table says.
 //! * `array`: a layout, built over devices; what it can do with itself.
 //! * `views`: the disks' view. `worth`: what a layout is worth beside its speed.
@@ -35,6 +35,7 @@ pub mod inputs;
 mod layout;
 mod left_over;
 mod machine;
+mod machine_lines;
 mod measured;
 mod paid_io;
 mod real;

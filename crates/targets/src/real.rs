@@ -14,6 +14,7 @@ use super::array;
 use super::error::{MachineError, mixed_kinds};
 use super::files::open_disks;
 use super::machine::{Access, HostMachine, Machine, directory_of, enough_disks};
+use super::machine_lines;
 use super::measured::measure;
 use super::served::{Plan, Served};
 use super::surroundings::HostFacts;
@@ -267,35 +268,51 @@ fn share_disks(devices: &[PathBuf]) -> bool {
     !below.is_empty() && apart.len() < devices.len()
 }
 
-impl Target for HostTarget {
-    fn machine(&self) -> BTreeMap<String, String> {
+impl HostTarget {
+    /// What a machine is, a line a part.
+    fn lines(&self, machine: &HostMachine) -> BTreeMap<String, String> {
         let mut lines = BTreeMap::new();
         let variants = self.study.workloads.iter().flat_map(|workload| &workload.variants);
-        if let Some(directory) = &self.machine.directory
+        if let Some(directory) = &machine.directory
             && variants.into_iter().all(|variant| matches!(variant.kind, Kind::Tool(_)))
         {
             lines = HostFacts::of(directory, true).lines;
             lines.extend(host_lines(directory));
             return lines;
         }
-        let disks = match &self.machine.directory {
+        let disks = match &machine.directory {
             Some(_) => format!(
                 "files of {} that the lab made",
-                self.machine.file_size.unwrap_or(FILE_SIZE_DEFAULT)
+                machine.file_size.unwrap_or(FILE_SIZE_DEFAULT)
             ),
             None => {
-                let names = self.machine.devices.iter().map(|path| path.display().to_string());
+                let names = machine.devices.iter().map(|path| path.display().to_string());
                 names.collect::<Vec<_>>().join(", ")
             }
         };
-        if let Some(place) = self.machine.directory.as_ref().or(self.machine.devices.first()) {
-            lines = HostFacts::of(place, !self.machine.direct).lines;
+        if let Some(place) = machine.directory.as_ref().or(machine.devices.first()) {
+            lines = HostFacts::of(place, !machine.direct).lines;
             lines.extend(host_lines(place));
         }
         lines.insert("disks".to_owned(), disks);
-        let way = if self.machine.direct { "direct" } else { "through the page cache" };
+        let way = if machine.direct { "direct" } else { "through the page cache" };
         lines.insert("I/O".to_owned(), format!("{way}, by {}", self.reactor));
         lines
+    }
+}
+
+impl Target for HostTarget {
+    fn machine(&self, cells: &[CellSpec]) -> BTreeMap<String, String> {
+        let of_cell = |cell| match Machine::of_cell(&self.study, cell) {
+            Ok((Machine::Host(machine), ..)) => Some((machine, Some(cell))),
+            _ => None,
+        };
+        let mut machines: Vec<(HostMachine, Option<&CellSpec>)> =
+            cells.iter().filter_map(of_cell).collect();
+        if machines.is_empty() {
+            machines.push((self.machine.clone(), None));
+        }
+        machine_lines::of_all(&machines, |machine| self.lines(machine))
     }
 
     fn simulated(&self) -> bool {

@@ -5,7 +5,8 @@
 
 use super::array;
 use super::error::{MachineError, mixed_kinds};
-use super::machine::{Cache, Flush, Machine, SimulatedMachine, enough_disks};
+use super::machine::{Machine, SimulatedMachine, enough_disks};
+use super::machine_lines;
 use super::measured::measure;
 use super::paid_io::PaidIo;
 use super::ssds;
@@ -159,93 +160,16 @@ fn enough_luns(
     }
 }
 
-/// The machine, a line a part. What the study leaves to the profiles is told as well.
-fn machine_lines(machine: &SimulatedMachine) -> BTreeMap<String, String> {
-    let title = |name: &str| {
-        sim::profile::load(name)
-            .map_or(name.to_owned(), |profile| format!("{} ({name})", profile.title()))
-    };
-    let mut lines = BTreeMap::new();
-    let mut line = |part: &str, what: String| {
-        lines.insert(part.to_owned(), what);
-    };
-    line("host", title(&machine.host));
-    line("disks", format!("{} × {}", machine.disks, title(&machine.disk)));
-    if let Some(link) = &machine.link {
-        line("link", title(link));
-    }
-    if let Some(controller) = &machine.controller {
-        line("controller", title(controller));
-    }
-    if let Some(firmware) = &machine.firmware {
-        line("firmware", firmware.clone());
-    }
-    if let Some(channels) = machine.channels {
-        line("channels", channels.to_string());
-    }
-    if let Some(cache) = machine.cache {
-        let state = match cache {
-            Cache::WriteBack => "write-back",
-            Cache::WriteThrough => "write-through",
-        };
-        line("controller's cache", state.to_owned());
-    }
-    if let Some(flush) = machine.flush {
-        let state = match flush {
-            Flush::Honoured => "honoured",
-            Flush::Ignored => "ignored",
-        };
-        line("flushes", state.to_owned());
-    }
-    if let Some(size) = machine.controller_cache {
-        line("size of the controller's cache", size.to_string());
-    }
-    if let Some(size) = machine.read_ahead {
-        line("controller's read-ahead", size.to_string());
-    }
-    line(
-        "host's read-ahead",
-        match (machine.host_read_ahead, &machine.filesystem) {
-            (Some(size), _) => size.to_string(),
-            (None, Some(name)) if name != "none" => {
-                "the file system's page cache has its own, for files that are not read directly"
-                    .to_owned()
-            }
-            (None, _) => "none: direct reads".to_owned(),
-        },
-    );
-    if let Some(name) = &machine.filesystem {
-        let memory = machine.page_cache.unwrap_or(filesystem::PAGE_CACHE_DEFAULT);
-        let text =
-            format!("{name}, a model of update-in-place file systems, with {memory} of page cache");
-        line("file system", text);
-    }
-    if let Some(time) = machine.filesystem_time {
-        let text = format!("{} an I/O", lab::duration::compact(time));
-        line("file system's processor time", text);
-    }
-    let state = |on: bool| if on { "on" } else { "off" };
-    let by_profile = match sim::profile::load(&machine.disk) {
-        Ok(sim::Profile::Disk(disk)) => Some(disk.write_cache_enabled.value),
-        _ => None,
-    };
-    match (machine.write_cache, by_profile) {
-        (Some(on), _) => line("disks' write cache", state(on).to_owned()),
-        (None, Some(on)) => {
-            line("disks' write cache", format!("{}, as the profile says", state(on)))
-        }
-        (None, None) => {}
-    }
-    if let Some(price) = machine.disk_price {
-        line("price of a disk", price.to_string());
-    }
-    lines
-}
-
 impl Target for SimulatedTarget {
-    fn machine(&self) -> BTreeMap<String, String> {
-        let mut lines = machine_lines(&self.machine);
-        let ssds = ssds::told(&self.study, &self.machine);
+    fn machine(&self, cells: &[CellSpec]) -> BTreeMap<String, String> {
+        let of_cell = |cell| Some((self.machine_of(cell).ok()?.0, Some(cell)));
+        let mut machines: Vec<(SimulatedMachine, Option<&CellSpec>)> =
+            cells.iter().filter_map(of_cell).collect();
+        if machines.is_empty() {
+            machines.push((self.machine.clone(), None));
+        }
+        let ssds = ssds::told(&self.study, machines.iter().map(|(machine, _)| machine));
+        let mut lines = machine_lines::of_all(&machines, machine_lines::of);
         lines.extend(ssds.map(|how| ("SSDs begin".to_owned(), how)));
         lines
     }
@@ -499,8 +423,11 @@ mod tests {
         let factor = |name: &str, levels: &str| {
             format!("{workload}[[factor]]\nname = '{name}'\nlevels = {levels}")
         };
-        let told =
-            |disk: &str, more: &str| target(&study(disk, more)).machine().remove("SSDs begin");
+        let told = |disk: &str, more: &str| {
+            let study = study(disk, more);
+            let cells = lab::design::cells(&study).expect("cells");
+            target(&study).machine(&cells).remove("SSDs begin")
+        };
         let told = |disk: &str, more: &str| told(disk, more).unwrap_or_default();
         assert_eq!(told("exos-x20", workload), "");
         assert_eq!(told("p4800x", workload), "", "it is written in place");
@@ -511,7 +438,34 @@ mod tests {
         assert_eq!(by_factor, "as the factor ssd_state says; spares empty");
         let mut set = study("pm9a3", workload);
         set.machine.insert("ssd_state".to_owned(), "fresh".into());
-        assert_eq!(target(&set).machine()["SSDs begin"], "empty, as the study says; spares empty");
+        assert_eq!(
+            target(&set).machine(&[])["SSDs begin"],
+            "empty, as the study says; spares empty"
+        );
+    }
+
+    /// Found by a newcomer: the head of a report named the disks of the table, where a factor had swapped them in all cells.
+    #[test]
+    fn the_parts_that_factors_change_are_told_as_the_cells_have_them() {
+        let workload = "[[workload]]\nname = 'random'\nkind = 'random'\n[[factor]]\nname = 'layout'\nlevels = ['mirror']\n";
+        let drives = "[[factor]]\nname = 'drive'\nlevels = ['old', 'new']\n[factor.settings]\n\
+             old = { disk = 'st3750640as', disk_price = 99.0 }\nnew = { disk = 'exos-x20', disk_price = 329.0 }\n";
+        let study = study("870-evo", &format!("{workload}{drives}"));
+        let cells = lab::design::cells(&study).expect("cells");
+        let told = |cells: &[CellSpec]| target(&study).machine(cells);
+        let disks = |lines: &BTreeMap<String, String>| lines["disks"].clone();
+        let both = told(&cells);
+        assert!(!disks(&both).contains("870-evo"), "{both:?}");
+        for said in ["(st3750640as) (drive=old); ", "(exos-x20) (drive=new)"] {
+            assert!(disks(&both).contains(said), "{both:?}");
+        }
+        assert_eq!(both["price of a disk"], "99 (drive=old); 329 (drive=new)");
+        assert_eq!(both["host"], told(&[])["host"], "what is alike is told once");
+        // Of one that was run alone the other is not told.
+        let one = told(&cells[..1]);
+        assert!(disks(&one).ends_with("(st3750640as)"), "{one:?}");
+        assert_eq!(one["price of a disk"], "99");
+        assert!(disks(&told(&[])).contains("870-evo"));
     }
 
     /// Twelve single disks behind a controller of 2008 took two controllers; here they are refused with the mend.

@@ -16,7 +16,6 @@ use super::machine::SimulatedMachine;
 use lab::pitfalls::SsdsBegin;
 use lab::study::{Factor, Kind, Study};
 use sim::{Profile, SsdState};
-use toml::Value;
 
 /// The key of a machine.
 const SSD_STATE: &str = "ssd_state";
@@ -54,17 +53,12 @@ pub(super) fn unlike_the_load(machine: &SimulatedMachine, kind: &Kind) -> Option
     (!alike).then(|| SsdsBegin { state: begins.to_string(), left: left.to_string() })
 }
 
-/// How the drives begin, in words; none where no drive of the study is of flash.
-pub(super) fn told(study: &Study, machine: &SimulatedMachine) -> Option<String> {
-    let by_level = study.factors.iter().filter(|factor| factor.name == "disk");
-    let by_level = by_level.flat_map(|factor| factor.levels.iter().map(ToString::to_string));
-    let by_settings = study.factors.iter().flat_map(|factor| factor.settings.values());
-    let by_settings = by_settings.filter_map(|settings| settings.get("disk"));
-    let by_settings = by_settings.filter_map(Value::as_str).map(str::to_owned);
-    let mut disks = by_level.chain(by_settings).chain([machine.disk.clone()]);
-    if !disks.any(|disk| is_flash(&disk)) {
-        return None;
-    }
+/// How the drives of these machines of a study begin, in words; none where no drive is of flash.
+pub(super) fn told<'a>(
+    study: &Study,
+    mut machines: impl Iterator<Item = &'a SimulatedMachine>,
+) -> Option<String> {
+    let machine = machines.find(|machine| is_flash(&machine.disk))?;
     let sets = |factor: &&Factor| {
         factor.name == SSD_STATE || factor.settings.values().any(|all| all.contains_key(SSD_STATE))
     };

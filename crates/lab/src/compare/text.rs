@@ -1,8 +1,8 @@
 //! A comparison for people: what they must know first, the answer, and a table of what differs.
 
+use super::comparison::{Comparison, Difference, RunComparison};
 use super::wrapped::wrapped;
-use super::{Comparison, Difference, RunComparison};
-use crate::metrics;
+use crate::metrics::{self, percent};
 use crate::results::Metric;
 use std::fmt;
 
@@ -26,6 +26,14 @@ impl RunComparison {
             .collect();
         if !shown.is_empty() {
             lines.push(table(&shown, width, all));
+            if shown.iter().any(|one| one.told_alone) {
+                let note = format!(
+                    "* By its own {} interval it differs. Among so many comparisons some do by chance: corrected for that, \
+                     after Holm, the difference is not significant.",
+                    percent(self.confidence)
+                );
+                lines.extend(wrapped(&note, width, "  "));
+            }
         }
         if !all {
             let more =
@@ -84,7 +92,8 @@ fn table(shown: &[&Comparison], width: usize, all: bool) -> String {
             Difference::Unknown => "one repeat",
         };
         let value = |metric: &Metric| metrics::quantity(&one.metric, metric.mean);
-        let mut row = vec![one.id.clone(), value(&one.a), value(&one.b), change, word.to_owned()];
+        let word = if one.told_alone { format!("{word} *") } else { word.to_owned() };
+        let mut row = vec![one.id.clone(), value(&one.a), value(&one.b), change, word];
         if all {
             row.insert(1, one.metric.clone());
             row.insert(5, p);

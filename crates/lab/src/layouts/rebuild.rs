@@ -38,10 +38,13 @@
 //! that of a rebuild that has the disks for all of their idle time and goes at the floor in the rest. Nothing bounds it above:
 //! while a tool is at work it may be a stream.
 //!
-//! Where any load has no upper end, what takes longest has none, and the bound is the greatest of the lower ends.
+//! **One load for all layouts.** Layouts are compared by what stands in one column, so that is beside one and the same load
+//! ([`Loads`]): of those that every layout has, the one beside which rebuilds take longest, by the geometric mean over the layouts
+//! (of the lower ends, where any load has no upper one). A layout that was not run under it stands beside the load that makes its own
+//! rebuild longest, and is named with it. What has no upper end beside another load is told.
 //!
-//! Where the study measures rebuilds of normal priority, its figures stand instead; what would be longer beside another of its
-//! loads, or has no upper end there, is told beside. One of another priority is no answer to the
+//! Where the study measures rebuilds of normal priority, its figures stand instead, those beside one load again; what would be longer
+//! beside another of its loads, or has no upper end there, is told beside. One of another priority is no answer to the
 //! same question: it stands only where there is no answer to this one, and says its priority.
 
 use crate::claims::Measured;
@@ -50,7 +53,9 @@ use crate::layout::{LayoutFacts, Legs, RebuildFacts};
 use crate::metrics;
 use crate::results::{Cell, LayoutFigures};
 use crate::study::{Kind, OperationKind, Priority};
+use crate::words;
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 
 /// A rebuild that gets less of each disk (B/s) may not end before the load does: it is what md promises a rebuild beside a
 /// load by default, 1000 KiB/s (speed_limit_min), at which a disk of 20 TB takes most of a year.
@@ -58,6 +63,8 @@ const PACE_MIN: f64 = 1000.0 * 1024.0;
 
 /// Times of a rebuild are alike where one is no more than so many times the other: nobody plans by less.
 const ALIKE: f64 = 1.01;
+/// Loads that are named of which none bounds a rebuild.
+const LOADS_NAMED_MAX: usize = 1;
 
 /// How long a rebuild takes beside a load: what is likely, and the range.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -68,24 +75,130 @@ struct Beside {
     high_s: Option<f64>,
 }
 
+/// The loads beside which the rebuilds of all layouts are told: what their cells share but for the layout.
+#[derive(Default)]
+pub(super) struct Loads {
+    /// Factors that tell one layout from another, and no load.
+    own: Vec<String>,
+    /// Beside which rebuilds are worked out.
+    worked_out: Option<String>,
+    /// Measured rebuilds of normal priority.
+    of_normal: Option<String>,
+    /// Those of another.
+    of_other: Option<String>,
+}
+
+/// What a layout has of one load: how long a rebuild takes, and what decides between loads that take as long.
+type Length = (String, f64, f64);
+
+impl Loads {
+    /// Of these layouts, each with its cells.
+    pub(super) fn of(groups: &[(LayoutFacts, Vec<&Measured<'_>>)]) -> Loads {
+        let mut loads = Loads { own: own_factors(groups), ..Loads::default() };
+        let candidates: Vec<Vec<Candidate<'_>>> = groups
+            .iter()
+            .filter_map(|(facts, cells)| {
+                let rebuild = facts.rebuild.as_ref().filter(|_| facts.survives_any > 0)?;
+                Some(candidates(facts, rebuild, cells))
+            })
+            .collect();
+        let is_open = candidates.iter().flatten().any(|one| one.beside.high_s.is_none());
+        let lengths = candidates.iter().map(|candidates| {
+            let length = |one: &Candidate<'_>| {
+                (loads.key(one.cell), one.beside.length(is_open), one.weight())
+            };
+            candidates.iter().map(length).collect()
+        });
+        let worked_out = longest_of_all(lengths.collect());
+        let measured = |is_normal: bool| {
+            let of = |(_, cells): &(LayoutFacts, Vec<&Measured<'_>>)| {
+                let rebuilds = cells.iter().filter_map(|cell| beside_measured(cell));
+                let rebuilds =
+                    rebuilds.filter(|one| (one.priority == Priority::Normal) == is_normal);
+                rebuilds.map(|one| (loads.key(one.cell), one.took.seconds, 0.0)).collect()
+            };
+            longest_of_all(groups.iter().map(of).collect())
+        };
+        let (of_normal, of_other) = (measured(true), measured(false));
+        (loads.worked_out, loads.of_normal, loads.of_other) = (worked_out, of_normal, of_other);
+        loads
+    }
+
+    /// What a cell is but for what makes its layout.
+    fn key(&self, cell: &Cell) -> String {
+        let rest = cell.factors.iter().filter(|(factor, _)| !self.own.contains(factor));
+        let rest: Vec<String> = rest.map(|(factor, level)| format!("{factor}={level}")).collect();
+        match rest.is_empty() {
+            true => cell.workload.clone(),
+            false => format!("{}/{}", cell.workload, rest.join(",")),
+        }
+    }
+
+    /// Whether a cell is of this load.
+    fn is(&self, load: &Option<String>, cell: &Cell) -> bool {
+        load.as_ref().is_some_and(|load| *load == self.key(cell))
+    }
+}
+
+/// The study's factors that have one level in each layout, and not the same in all.
+fn own_factors(groups: &[(LayoutFacts, Vec<&Measured<'_>>)]) -> Vec<String> {
+    let all = || groups.iter().flat_map(|(_, cells)| cells);
+    let names: BTreeSet<&String> = all().flat_map(|cell| cell.spec.factors.keys()).collect();
+    let level = |cell: &Measured<'_>, name: &String| cell.cell.factors.get(name).cloned();
+    let is_own = |name: &&String| {
+        let is_one = |(_, cells): &(LayoutFacts, Vec<&Measured<'_>>)| {
+            cells.windows(2).all(|pair| level(pair[0], name) == level(pair[1], name))
+        };
+        let levels: BTreeSet<Option<String>> = all().map(|cell| level(cell, name)).collect();
+        groups.iter().all(is_one) && levels.len() > 1
+    };
+    names.into_iter().filter(is_own).cloned().collect()
+}
+
+/// Of the loads that all of these layouts have (those that have any), the one beside which rebuilds take longest: by the geometric
+/// mean, and where that is the same, by what decides then.
+fn longest_of_all(layouts: Vec<Vec<Length>>) -> Option<String> {
+    let layouts: Vec<Vec<Length>> = layouts.into_iter().filter(|one| !one.is_empty()).collect();
+    let of_all = |key: &String| {
+        let mut sums = (0.0, 0.0);
+        for loads in &layouts {
+            let (_, length, weight) = loads.iter().find(|(its, ..)| its == key)?;
+            sums = (sums.0 + length.ln(), sums.1 + weight);
+        }
+        Some((key.clone(), sums))
+    };
+    let shared = layouts.first()?.iter().filter_map(|(key, ..)| of_all(key));
+    let longest = shared
+        .max_by(|(_, one), (_, other)| one.0.total_cmp(&other.0).then(one.1.total_cmp(&other.1)));
+    longest.map(|(key, _)| key)
+}
+
+impl Beside {
+    /// By what loads are compared: where any has no upper end, by the lower ones.
+    fn length(&self, is_open: bool) -> f64 {
+        if is_open { self.low_s } else { self.likely_s }
+    }
+}
+
 /// Fills in how long a rebuild takes.
 pub(super) fn times(
     figures: &mut LayoutFigures,
     facts: &LayoutFacts,
     rebuild: &RebuildFacts,
     cells: &[&Measured<'_>],
+    loads: &Loads,
 ) {
     figures.rebuild_idle_s = rebuild.rate.map(|rate| facts.disk_bytes as f64 / rate);
-    let beside: Vec<(Beside, f64, &String)> = cells
-        .iter()
-        .filter_map(|cell| Some((beside(cell, facts, rebuild)?, busy(cell.cell)?, &cell.cell.id)))
-        .collect();
-    let longest = longest(&beside);
-    if let Some((beside, id)) = longest {
+    let candidates = candidates(facts, rebuild, cells);
+    let longest = longest(&candidates);
+    let shared = candidates.iter().find(|one| loads.is(&loads.worked_out, one.cell));
+    if let Some(Candidate { beside, cell, .. }) = shared.or(longest) {
         figures.rebuild_loaded_s = Some(beside.likely_s);
         figures.rebuild_loaded_low_s = Some(beside.low_s);
         figures.rebuild_loaded_high_s = beside.high_s;
-        figures.loaded_by = Some(id.clone());
+        figures.loaded_by = Some(cell.id.clone());
+    }
+    if let Some(Candidate { beside, cell: Cell { id, .. }, .. }) = longest {
         let pace = facts.disk_bytes as f64 / beside.likely_s;
         if pace < PACE_MIN {
             figures.warnings.push(format!(
@@ -95,48 +208,85 @@ pub(super) fn times(
             ));
         }
     }
-    measured(figures, cells, longest);
+    let is_measured = measured(figures, cells, longest, loads);
+    let told = shared.or(longest).filter(|one| one.beside.high_s.is_some() && !is_measured);
+    let open = candidates.iter().filter(|one| one.beside.high_s.is_none());
+    let open: Vec<String> = open.map(|one| loads.key(one.cell)).collect();
+    if let Some(told) = told.filter(|_| !open.is_empty()) {
+        figures.warnings.push(format!(
+            "nothing bounds how long a rebuild takes beside {}: it may be longer than beside {}",
+            words::first_of(open, LOADS_NAMED_MAX, ", "),
+            loads.key(told.cell)
+        ));
+    }
 }
 
-/// What rebuilds of the study took, in place of what is worked out, which is `longest` beside a load of this cell.
+/// A load of a layout.
+struct Candidate<'a> {
+    beside: Beside,
+    /// The share of the time for which it keeps the disks busy.
+    busy: f64,
+    cell: &'a Cell,
+}
+
+impl Candidate<'_> {
+    /// Of loads beside which a rebuild takes as long, what has no upper end comes first, then what keeps the disks busier.
+    fn weight(&self) -> f64 {
+        let open = if self.beside.high_s.is_none() { 2.0 } else { 0.0 };
+        open + self.busy
+    }
+}
+
+/// The loads of a layout beside which a rebuild can be worked out.
+fn candidates<'a>(
+    facts: &LayoutFacts,
+    rebuild: &RebuildFacts,
+    cells: &[&Measured<'a>],
+) -> Vec<Candidate<'a>> {
+    let of = |measured: &&Measured<'a>| {
+        let (beside, busy) = (beside(measured, facts, rebuild)?, busy(measured.cell)?);
+        Some(Candidate { beside, busy, cell: measured.cell })
+    };
+    cells.iter().filter_map(of).collect()
+}
+
+/// A rebuild that was measured beside a load.
+struct BesideMeasured<'a> {
+    took: Took,
+    load: &'a str,
+    priority: Priority,
+    cell: &'a Cell,
+}
+
+/// What a cell has measured of that; none where it is another.
+fn beside_measured<'a>(measured: &Measured<'a>) -> Option<BesideMeasured<'a>> {
+    let Kind::Operation(operation) = &measured.spec.workload.kind else { return None };
+    let load = operation.load.as_ref().filter(|_| operation.kind == OperationKind::Rebuild)?;
+    let (load, priority) = (load.name.as_str(), operation.priority);
+    Some(BesideMeasured { took: Took::of(measured.cell)?, load, priority, cell: measured.cell })
+}
+
+/// What rebuilds of the study took, in place of what is worked out, which is longest beside this load. Whether one was measured
+/// beside a load.
 fn measured(
     figures: &mut LayoutFigures,
     cells: &[&Measured<'_>],
-    longest: Option<(Beside, &String)>,
-) {
+    longest: Option<&Candidate<'_>>,
+    loads: &Loads,
+) -> bool {
     // On an idle set all priorities are one; the normal one is as much as any in name, too.
     let mut idle: Option<(Took, bool)> = None;
-    // Of normal priority, as what is worked out; and of another, which is another figure.
-    let mut of_normal: Option<(Took, &str)> = None;
-    let mut of_other: Option<(Took, &str, Priority)> = None;
     for cell in cells {
         let Kind::Operation(operation) = &cell.spec.workload.kind else { continue };
-        let (OperationKind::Rebuild, Some(took)) = (operation.kind, Took::of(cell.cell)) else {
-            continue;
-        };
-        let longer = |known: Option<f64>| known.is_none_or(|known| took.seconds > known);
-        match (&operation.load, operation.priority) {
-            (None, priority) => {
-                let is_normal = priority == Priority::Normal;
-                let replaces = idle.as_ref().is_none_or(|(known, known_is_normal)| {
-                    (is_normal, took.seconds).partial_cmp(&(*known_is_normal, known.seconds))
-                        == Some(Ordering::Greater)
-                });
-                if replaces {
-                    idle = Some((took, is_normal));
-                }
-            }
-            (Some(load), Priority::Normal)
-                if longer(of_normal.as_ref().map(|(known, _)| known.seconds)) =>
-            {
-                of_normal = Some((took, &load.name));
-            }
-            (Some(load), priority)
-                if longer(of_other.as_ref().map(|(known, ..)| known.seconds)) =>
-            {
-                of_other = Some((took, &load.name, priority));
-            }
-            _ => {}
+        let took = Took::of(cell.cell).filter(|_| operation.load.is_none());
+        let (OperationKind::Rebuild, Some(took)) = (operation.kind, took) else { continue };
+        let is_normal = operation.priority == Priority::Normal;
+        let replaces = idle.as_ref().is_none_or(|(known, known_is_normal)| {
+            (is_normal, took.seconds).partial_cmp(&(*known_is_normal, known.seconds))
+                == Some(Ordering::Greater)
+        });
+        if replaces {
+            idle = Some((took, is_normal));
         }
     }
     if let Some((took, _)) = idle {
@@ -145,26 +295,38 @@ fn measured(
         figures.rebuild_idle_error_s = took.error;
         figures.rebuild_idle_interval_s = took.interval;
     }
-    let other = of_other.filter(|_| figures.rebuild_loaded_s.is_none());
-    let other = other.map(|(took, load, priority)| (took, load, Some(priority.text().to_owned())));
-    if let Some((took, load, priority)) = of_normal.map(|(took, load)| (took, load, None)).or(other)
-    {
-        let untold = longest.and_then(|(other, id)| Some((untold(took.seconds, other)?, id)));
-        if let Some((untold, id)) = untold {
-            figures.warnings.push(format!(
-                "the rebuild beside load is that beside {load}, as it was measured, and what may happen meanwhile goes by it; \
-                 beside {id} it {untold}"
-            ));
-        }
-        figures.rebuild_measured = true;
-        figures.rebuild_loaded_s = Some(took.seconds);
-        figures.rebuild_loaded_error_s = took.error;
-        figures.rebuild_loaded_interval_s = took.interval;
-        figures.load_mb_s = took.load_mb_s;
-        (figures.rebuild_loaded_low_s, figures.rebuild_loaded_high_s) = (None, None);
-        figures.loaded_by = Some(load.to_owned());
-        figures.rebuild_priority = priority;
+    // Of normal priority, as what is worked out; and of another, which is another figure.
+    let told = |is_normal: bool, load: &Option<String>| {
+        let all = || {
+            let all = cells.iter().filter_map(|cell| beside_measured(cell));
+            all.filter(|one| (one.priority == Priority::Normal) == is_normal)
+        };
+        let of_all = all().find(|one| loads.is(load, one.cell));
+        of_all
+            .or_else(|| all().max_by(|one, other| one.took.seconds.total_cmp(&other.took.seconds)))
+    };
+    let other = || told(false, &loads.of_other).filter(|_| figures.rebuild_loaded_s.is_none());
+    let Some(one) = told(true, &loads.of_normal).or_else(other) else { return false };
+    let BesideMeasured { took, load, priority, .. } = one;
+    let untold = longest.and_then(|Candidate { beside, cell, .. }| {
+        Some((untold(took.seconds, *beside)?, &cell.id))
+    });
+    if let Some((untold, id)) = untold {
+        figures.warnings.push(format!(
+            "the rebuild beside load is that beside {load}, as it was measured, and what may happen meanwhile goes by it; \
+             beside {id} it {untold}"
+        ));
     }
+    figures.rebuild_measured = true;
+    figures.rebuild_loaded_s = Some(took.seconds);
+    figures.rebuild_loaded_error_s = took.error;
+    figures.rebuild_loaded_interval_s = took.interval;
+    figures.load_mb_s = took.load_mb_s;
+    (figures.rebuild_loaded_low_s, figures.rebuild_loaded_high_s) = (None, None);
+    figures.loaded_by = Some(load.to_owned());
+    let priority = (priority != Priority::Normal).then(|| priority.text().to_owned());
+    figures.rebuild_priority = priority;
+    true
 }
 
 /// What a rebuild that was measured does not tell of one that is worked out beside another load. A bound that is no longer than
@@ -207,21 +369,13 @@ impl Took {
     }
 }
 
-/// What takes longest of all, and the cell of that load.
-fn longest<'a>(all: &[(Beside, f64, &'a String)]) -> Option<(Beside, &'a String)> {
-    let open = |beside: &Beside| beside.high_s.is_none();
-    let is_open = all.iter().any(|(beside, ..)| open(beside));
-    let length = |beside: &Beside| if is_open { beside.low_s } else { beside.likely_s };
-    let (beside, _, id) = all.iter().max_by(|(one, its, _), (other, others, _)| {
-        // Of those that are alike what has no upper end, then the one that keeps the disks busiest.
-        let lengths = length(one).total_cmp(&length(other));
-        lengths.then(open(one).cmp(&open(other))).then(its.total_cmp(others))
-    })?;
-    let longest = match is_open {
-        true => Beside { likely_s: beside.low_s, high_s: None, ..*beside },
-        false => *beside,
-    };
-    Some((longest, id))
+/// The load beside which a rebuild takes longest.
+fn longest<'a, 'b>(all: &'b [Candidate<'a>]) -> Option<&'b Candidate<'a>> {
+    let is_open = all.iter().any(|one| one.beside.high_s.is_none());
+    all.iter().max_by(|one, other| {
+        let lengths = one.beside.length(is_open).total_cmp(&other.beside.length(is_open));
+        lengths.then(one.weight().total_cmp(&other.weight()))
+    })
 }
 
 /// For which share of the time a load kept the disks busy, in the mean of those that had something to do.

@@ -86,6 +86,20 @@ pub fn ranking_table(ranking: &Ranking, confidence: f64) -> (Vec<String>, Vec<Ve
     (header, ranking.rows.iter().map(row).collect())
 }
 
+/// Of what the intervals of scores over several cells are, where there are any.
+pub fn how_scores(rankings: &[Ranking]) -> Option<&'static str> {
+    let has_intervals = |ranking: &Ranking| {
+        let mut rows = ranking.rows.iter();
+        ranking.rows.len() > 1 && ranking.cells > 1 && rows.any(|row| row.score.samples.len() > 1)
+    };
+    rankings.iter().any(has_intervals).then_some(HOW_SCORES)
+}
+
+/// See [`how_scores`].
+const HOW_SCORES: &str = "The interval of a score is that of its mean over the repeats, each of which gives one score, the geometric \
+     mean of the cells. What chance does to one cell evens out over several, so it may be narrower than those of the cells: where \
+     they scatter alike and independently, by the root of their number. It says nothing of a single cell.";
+
 /// What a layout is worth, as a table: the header, and a row a layout.
 pub fn layouts_table(layouts: &[LayoutFigures]) -> (Vec<String>, Vec<Vec<String>>) {
     let priced = layouts.iter().any(|layout| layout.price.is_some());
@@ -94,7 +108,11 @@ pub fn layouts_table(layouts: &[LayoutFigures]) -> (Vec<String>, Vec<Vec<String>
     let mut header: Vec<String> =
         ["layout", "disks", "room", "survives"].map(str::to_owned).to_vec();
     if mended {
-        header.extend(["rebuild,\nidle", "rebuild\nbeside load"].map(str::to_owned));
+        let beside = match &loads_beside(layouts)[..] {
+            [(load, ..)] => format!("rebuild beside\n{}", load.replace(['/', ','], ",\n")),
+            _ => "rebuild\nbeside load".to_owned(),
+        };
+        header.extend(["rebuild,\nidle".to_owned(), beside]);
     }
     if risky {
         let heads =
@@ -242,28 +260,44 @@ fn beside_load(layout: &LayoutFigures) -> String {
     }
 }
 
-/// Beside which load the rebuild beside load is, a sentence for each such load.
+/// Beside which load the rebuild beside load is, a sentence for each such load; and that they are several, where they are.
 pub fn rebuilds_beside(layouts: &[LayoutFigures]) -> Vec<String> {
-    let mut loads: Vec<(String, Vec<&str>)> = Vec::new();
+    let loads = loads_beside(layouts);
+    let of_all = loads.len() == 1;
+    let sentence = |(load, is_measured, names): &(String, bool, Vec<&str>)| {
+        let said = match (is_measured, of_all, names.len()) {
+            (true, ..) => format!("was measured beside {load}"),
+            (false, true, 1) => format!("is longest beside {load}"),
+            (false, true, _) => format!(
+                "is beside {load} for all layouts: of the loads that all were run under the one beside which it is longest"
+            ),
+            (false, false, _) => format!("is beside {load}"),
+        };
+        match of_all {
+            true => format!("The rebuild beside load {said}."),
+            false => format!("{}: the rebuild beside load {said}.", names.join("; ")),
+        }
+    };
+    let mut sentences: Vec<String> = loads.iter().map(sentence).collect();
+    if loads.windows(2).any(|pair| pair[0].0 != pair[1].0) {
+        sentences.push("Rebuilds that stand beside different loads do not compare.".to_owned());
+    }
+    sentences
+}
+
+/// The loads beside which rebuilds are told, each with whether they were measured, and of which layouts.
+fn loads_beside(layouts: &[LayoutFigures]) -> Vec<(String, bool, Vec<&str>)> {
+    let mut loads: Vec<(String, bool, Vec<&str>)> = Vec::new();
     for layout in layouts.iter().filter(|layout| layout.rebuild_loaded_s.is_some()) {
         let Some(by) = &layout.loaded_by else { continue };
         let by = without_own(by, &layout.name);
         let is_measured = layout.rebuild_loaded_low_s.is_none();
-        let said = match is_measured {
-            true => format!("was measured beside {by}"),
-            false => format!("is longest beside {by}"),
-        };
-        match loads.iter_mut().find(|(known, _)| *known == said) {
-            Some((_, names)) => names.push(&layout.name),
-            None => loads.push((said, vec![&layout.name])),
+        match loads.iter_mut().find(|(known, its, _)| *known == by && *its == is_measured) {
+            Some((.., names)) => names.push(&layout.name),
+            None => loads.push((by, is_measured, vec![&layout.name])),
         }
     }
-    let of_all = loads.len() == 1;
-    let sentence = |(said, names): (String, Vec<&str>)| match of_all {
-        true => format!("The rebuild beside load {said}."),
-        false => format!("{}: the rebuild beside load {said}.", names.join("; ")),
-    };
-    loads.into_iter().map(sentence).collect()
+    loads
 }
 
 /// A cell without those of its levels that a layout's name has already.

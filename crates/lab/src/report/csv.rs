@@ -154,6 +154,9 @@ fn worth(results: &Results, cell: &Cell) -> String {
     add("rebuild_idle_interval_s", layout.rebuild_idle_interval_s);
     add("rebuild_loaded_interval_s", layout.rebuild_loaded_interval_s);
     add("load_mb_s", layout.load_mb_s);
+    if let Some(load) = &layout.loaded_by {
+        text += &format!(" loaded_by={load}");
+    }
     if let Some(priority) = &layout.rebuild_priority {
         text += &format!(" rebuild_priority={priority}");
     }

@@ -241,6 +241,7 @@ fn rankings(results: &Results) -> Markup {
                 (ranked(&account::ranking_table(ranking, results.confidence)))
             }))
         }
+        @if let Some(how) = account::how_scores(&results.rankings) { p.about { (how) } }
     }
 }
 

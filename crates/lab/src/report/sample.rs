@@ -75,8 +75,7 @@ fn metric(prng: &mut Prng, mean: f64, spread: f64, repeats: u32) -> Metric {
 
 /// Warns a cell of a pitfall, as `run` does.
 fn ran_into(cell: &mut Cell, pitfall: &Pitfall) {
-    let (text, mend) = (pitfall.what(), pitfall.mend());
-    let found = FoundPitfall { id: pitfall.id().into(), text, mend };
+    let found = pitfall.found();
     cell.warnings.push(found.warning());
     cell.pitfalls.push(found);
 }
@@ -335,7 +334,7 @@ pub fn awkward() -> Results {
                 fill(&mut cell, &mut prng, iops, 4096.0, 4.0, 0.4);
                 cell.warnings.push(format!("{number} of {MARKUP}: run it again."));
                 let [id, text, mend] = [MARKUP, MARKUP, "redden \u{1b}[31m"].map(str::to_owned);
-                cell.pitfalls.push(FoundPitfall { id, text, mend });
+                cell.pitfalls.push(FoundPitfall { id, text, mend, phase: None, processor: None });
                 if *layout == "zero" {
                     let nothing = Metric {
                         mean: f64::NAN,

@@ -168,6 +168,9 @@ impl Page {
             let (header, rows) = account::ranking_table(ranking, results.confidence);
             self.table(&header, &rows);
         }
+        if let Some(how) = account::how_scores(&results.rankings) {
+            self.prose(Style::Faint, "  ", how);
+        }
     }
 
     fn pivots(&mut self, group: &Group) {

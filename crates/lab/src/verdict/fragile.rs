@@ -35,9 +35,13 @@ pub(super) fn sentence(
     }
     let others: Vec<Score> = others.into_iter().cloned().collect();
     let placed = Placed::of(&others, asked)?;
+    let (is, alike) = match placed.alike().as_slice() {
+        [] => ("is", ""),
+        _ => ("are", ", alike"),
+    };
     let best = format!(
-        "{}: {}",
-        placed.best.level,
+        "{}{alike}: {}",
+        placed.best_named(),
         shown(asked.metric, placed.best, asked.study.confidence)
     );
     let rest = match (placed.ties.as_slice(), placed.next()) {
@@ -51,6 +55,7 @@ pub(super) fn sentence(
             };
             format!(", {compared}{few}{}", behind(&placed, asked))
         }
+        ([], None) if placed.alone => ", which one repeat does not make sure".to_owned(),
         ([], None) => behind(&placed, asked),
         (ties, _) => {
             let ties: Vec<&str> = ties.iter().map(|(tie, _)| tie.level.as_str()).collect();
@@ -59,7 +64,7 @@ pub(super) fn sentence(
     };
     let but = score::elsewhere(&others, asked);
     Some(format!(
-        "{names} {survive} no lost disk; of those that do, the best is {best}{rest}{but}."
+        "{names} {survive} no lost disk; of those that do, the best {is} {best}{rest}{but}."
     ))
 }
 

@@ -1,7 +1,9 @@
 //! Who stands where among ranked levels, and how sure that is.
 
 use super::score::{Asked, Score};
+use crate::metrics::SHOWN_RATIO_MIN;
 use crate::stats;
+use crate::words;
 
 /// Who stands where. The order is that of the means; a level that can't be told from the best although one
 /// above it can is placed nowhere: its own spread is too wide.
@@ -62,6 +64,20 @@ impl<'a> Placed<'a> {
         Some(placed)
     }
 
+    /// Of levels of which nothing is known but one repeat, those whose figure shows as the best's does: which stands first of them
+    /// is chance.
+    pub(super) fn alike(&self) -> Vec<&'a Score> {
+        let is_alike = |score: &&&Score| self.alone && self.best.away(score) < SHOWN_RATIO_MIN.ln();
+        self.worse.iter().filter(is_alike).copied().collect()
+    }
+
+    /// The best with what came out alike, in words: `raid5-8`, `raid5-8 and raid6-8`.
+    pub(super) fn best_named(&self) -> String {
+        let mut names = vec![self.best.level.as_str()];
+        names.extend(self.alike().iter().map(|score| score.level.as_str()));
+        words::listed(&names)
+    }
+
     /// Those that were run once, beside others that were run more often: with a figure and no interval.
     pub(super) fn once(&self) -> Vec<&'a Score> {
         self.unplaced.iter().copied().filter(|score| score.logs.len() < 2).collect()
@@ -72,9 +88,11 @@ impl<'a> Placed<'a> {
         self.best.logs.len()
     }
 
-    /// The best of those that are behind the best, be it told or unsure.
+    /// The best of those that are behind the best, be it told or unsure, and did not come out alike.
     pub(super) fn next(&self) -> Option<&'a Score> {
-        let behind = self.worse.iter().chain(&self.unsure).copied();
+        let alike = self.alike().len();
+        // They stand first, in the order of the means.
+        let behind = self.worse.iter().skip(alike).chain(&self.unsure).copied();
         behind.min_by(|one, other| self.best.away(one).total_cmp(&self.best.away(other)))
     }
 

@@ -158,12 +158,20 @@ struct Elsewhere<'a> {
     is_sure: bool,
 }
 
+/// Whether nothing is known of these but one repeat each: then there is no test, and what they gave is told as that and no more.
+pub(super) fn are_of_one_repeat(scores: &[Score]) -> bool {
+    scores.iter().all(|score| score.logs.len() < 2)
+}
+
 /// `; in 2 of 6 cells raid5-8 or raid6-8 does better, not sure`: where the best of these, which are ranked, is not the best of a
 /// cell. That is told by Welch's test, corrected for all pairs of levels in all cells, as what turns at a setting is (`turns`), or
-/// by each repeat and a ratio of [`UNSURE_RATIO`], which is named as what it is. Nothing where it is the best of each.
+/// by each repeat and a ratio of [`UNSURE_RATIO`], which is named as what it is. Of one repeat each cell is told in which another
+/// level `came out better`. Nothing where it is the best of each.
 pub(super) fn elsewhere(scores: &[Score], asked: &Asked<'_>) -> String {
     let Some(best) = scores.first() else { return String::new() };
     let confidence = asked.study.confidence;
+    let once = are_of_one_repeat(scores);
+    let least = if once { SHOWN_RATIO_MIN } else { UNSURE_RATIO };
     let (mut seen, mut chances) = (Vec::new(), Vec::new());
     for cell in 0..best.cells.len() {
         for (place, above) in scores.iter().enumerate() {
@@ -176,7 +184,7 @@ pub(super) fn elsewhere(scores: &[Score], asked: &Asked<'_>) -> String {
                 let shows = lead >= SHOWN_RATIO_MIN.ln();
                 let test = below.test_of_cell(above, cell, confidence).filter(|_| shows);
                 chances.push(test.map_or(1.0, |test| test.p));
-                let by_each = lead >= UNSURE_RATIO.ln() && always(own, others, asked.better);
+                let by_each = lead >= least.ln() && always(own, others, asked.better);
                 let level = below.level.as_str();
                 seen.push((place, by_each, Elsewhere { cell, level, lead, is_sure: false }));
             }
@@ -206,12 +214,14 @@ pub(super) fn elsewhere(scores: &[Score], asked: &Asked<'_>) -> String {
         1..=BETTER_NAMED_MAX => levels.join(" or "),
         _ => "another".to_owned(),
     };
+    let does = if once { "came out" } else { "does" };
     let unsure = match told.iter().filter(|one| !one.is_sure).count() {
+        _ if once => String::new(),
         0 => String::new(),
         all if all == told.len() => ", not sure".to_owned(),
         some => format!(", in {some} of them not sure"),
     };
-    format!("; in {} of {} cells {named} does better{unsure}", told.len(), best.cells.len())
+    format!("; in {} of {} cells {named} {does} better{unsure}", told.len(), best.cells.len())
 }
 
 /// A cell of a level.
@@ -288,4 +298,48 @@ pub(super) fn rank(scores: &mut [Score], better: Better) {
             Better::Lower => a.total_cmp(&b),
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stdx::Prng;
+
+    /// Found by a newcomer: the interval of a score of two repeats was narrower than those of its cells. A score is a mean, and its
+    /// interval holds what it is an estimate of as often as it says, of two repeats and of many cells as well.
+    #[test]
+    fn the_interval_of_a_score_holds_the_truth_as_often_as_it_says() {
+        let mut prng = Prng::new(7);
+        // The sum of 12 uniform draws is as good as normal, with mean 6 and variance 1.
+        let mut draw = || (0..12).map(|_| prng.unit()).sum::<f64>() - 6.0;
+        for (repeats, count) in [(2, 6), (5, 6), (2, 1)] {
+            let (mut held, runs) = (0, 800);
+            let (mut width, mut widths) = (0.0, 0.0);
+            for _ in 0..runs {
+                let cells: Vec<Vec<f64>> = (0..count)
+                    .map(|cell| {
+                        (0..repeats).map(|_| f64::from(cell) + 0.05 * draw()).collect::<Vec<f64>>()
+                    })
+                    .collect();
+                let of_repeats: Vec<&[f64]> = cells.iter().map(Vec::as_slice).collect();
+                let score = Score {
+                    level: String::new(),
+                    logs: stats::by_repeat(&of_repeats).expect("there are cells"),
+                    errors: vec![0.0; cells.len()],
+                    cells: cells.clone(),
+                    figure: None,
+                };
+                let truth = (f64::from(count - 1) / 2.0).exp();
+                let figure = score.as_metric(0.95);
+                held += usize::from(figure.ci_low <= truth && truth <= figure.ci_high);
+                let Interval { low, high } = stats::t_interval(&cells[0], 0.95);
+                width += (figure.ci_high / figure.ci_low).ln() / f64::from(runs);
+                widths += (high - low) / f64::from(runs);
+            }
+            let share = f64::from(u32::try_from(held).expect("few")) / f64::from(runs);
+            assert!((0.93..0.97).contains(&share), "{repeats} repeats of {count} cells: {share}");
+            let ratio = widths / width / f64::from(count).sqrt();
+            assert!((0.9..1.1).contains(&ratio), "{repeats} repeats of {count} cells: {ratio}");
+        }
+    }
 }

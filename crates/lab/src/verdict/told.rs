@@ -12,6 +12,7 @@ const PERCENT_RATIO_MAX: f64 = 1.1;
 pub(super) fn compared(asked: &Asked<'_>, best: &Score, next: &Score) -> String {
     let ratio = (best.log() - next.log()).abs().exp();
     match (ratio, asked.better) {
+        (1.0, _) => format!("as much as {}", next.level),
         (r, Better::Higher) if r < SHOWN_RATIO_MIN => {
             format!("less than 0.5 % above {}", next.level)
         }

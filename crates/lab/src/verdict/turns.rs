@@ -13,8 +13,11 @@
 //! Two settings together are told where neither alone turns that pair, the strongest first, and few of them; of what is not
 //! sure only a change at the top. A pair that stands the other way round at one of the two alone as well, without being told
 //! there, is that one's: it is told there, as not sure.
+//!
+//! Of one repeat there is no test, and chance may have turned what it has: that it differs by a ratio of [`UNSURE_RATIO`] is told as
+//! what that repeat gave, and that more repeats tell whether it holds.
 
-use super::score::{Asked, Score, scores};
+use super::score::{Asked, Score, are_of_one_repeat, scores};
 use crate::claims::Measured;
 use crate::metrics::{Better, SHOWN_RATIO_MIN, UNSURE_RATIO, figures, percent_less};
 use crate::stats;
@@ -25,6 +28,10 @@ use std::collections::BTreeMap;
 const PAIRS_NAMED_MAX: usize = 2;
 /// Cells that are named where two settings together turn the order.
 const TOGETHER_NAMED_MAX: usize = 3;
+/// What is said before of an order that is another in the one repeat that there is.
+const IN_ONE_REPEAT: &str = "In the one repeat the order differs";
+/// And behind it.
+const MORE_TELL: &str = "; more repeats tell whether that holds";
 /// The key under which the workload counts.
 const WORKLOAD: &str = "workload";
 
@@ -76,14 +83,18 @@ pub(super) fn sentences(
     };
     let mut known: Vec<(String, Vec<At>)> = keys.iter().map(alone).collect();
     let together = together(asked, chosen, overall, &keys, &mut known);
+    let once = are_of_one_repeat(overall);
     let mut sentences = Vec::new();
     for (key, found) in &known {
         let told = found.iter().filter(|at| !at.turned.is_empty());
-        let texts: Vec<String> = told
-            .map(|at| format!("at {} {}", at.setting[0].1, text(at, &first.level, asked.better)))
-            .collect();
-        if !texts.is_empty() {
-            sentences.push(format!("The order turns with {key}: {}.", texts.join("; ")));
+        let said = |at: &At| text(at, &first.level, asked.better, once);
+        let texts: Vec<String> =
+            told.map(|at| format!("at {} {}", at.setting[0].1, said(at))).collect();
+        let texts = texts.join("; ");
+        match once {
+            _ if texts.is_empty() => {}
+            true => sentences.push(format!("{IN_ONE_REPEAT} with {key}: {texts}{MORE_TELL}.")),
+            false => sentences.push(format!("The order turns with {key}: {texts}.")),
         }
     }
     sentences.extend(together);
@@ -114,6 +125,7 @@ fn among(
     settings: Vec<Vec<(String, String)>>,
 ) -> Vec<At> {
     let mut found: Vec<At> = Vec::new();
+    let once = are_of_one_repeat(overall);
     // Of all pairs of all settings: how likely chance is, and whether each repeat says so.
     let (mut chances, mut seen): (Vec<f64>, Vec<(bool, bool)>) = Default::default();
     for setting in settings {
@@ -127,15 +139,16 @@ fn among(
             chosen.iter().filter(|measured| has(measured)).copied().collect();
         let (here, _) = scores(asked, &of);
         let Some((first, others)) = here.split_first() else { continue };
-        let is_best = others.iter().all(|other| first.holds_in_each(other, asked));
+        let shows = |other: &Score| first.away(other) >= SHOWN_RATIO_MIN.ln();
+        let is_best = others.iter().all(|other| shows(other) && first.holds_in_each(other, asked));
         let best = is_best.then(|| first.level.clone());
         let mut turned = Vec::new();
         for (place, over) in here.iter().enumerate() {
             for under in here.iter().skip(place + 1) {
                 let at = |level: &str| overall.iter().position(|score| score.level == level);
                 let test = over.test(under, asked.study.confidence);
-                let (Some(its), Some(others), Some(test)) =
-                    (at(&over.level), at(&under.level), test)
+                let p = test.map(|test| test.p).or(once.then_some(1.0));
+                let (Some(its), Some(others), Some(p)) = (at(&over.level), at(&under.level), p)
                 else {
                     continue;
                 };
@@ -148,7 +161,7 @@ fn among(
                     ratio,
                     is_sure: false,
                 });
-                chances.push(if is_turned { test.p } else { 1.0 });
+                chances.push(if is_turned { p } else { 1.0 });
                 let leans = is_turned && over.is_ahead_in_each(under, asked.better);
                 seen.push((is_turned && over.beats_always(under, asked.better), leans));
             }
@@ -210,13 +223,14 @@ fn together(
         let most = |at: &At| at.turned[0].ratio;
         sure(one).cmp(&sure(other)).then(most(other).total_cmp(&most(one)))
     });
+    let once = are_of_one_repeat(overall);
     let texts: Vec<String> = found
         .iter()
         .take(TOGETHER_NAMED_MAX)
         .map(|at| {
             let setting: Vec<String> =
                 at.setting.iter().map(|(key, value)| format!("{key}={value}")).collect();
-            format!("at {} {}", setting.join(", "), text(at, best, asked.better))
+            format!("at {} {}", setting.join(", "), text(at, best, asked.better, once))
         })
         .collect();
     let more = match found.len().saturating_sub(TOGETHER_NAMED_MAX) {
@@ -224,14 +238,17 @@ fn together(
         1 => "; and in one such place more".to_owned(),
         n => format!("; and in {n} such places more"),
     };
-    (!texts.is_empty())
-        .then(|| format!("Two settings together turn it: {}{more}.", texts.join("; ")))
+    let texts = texts.join("; ");
+    (!texts.is_empty()).then(|| match once {
+        true => format!("{IN_ONE_REPEAT} where two settings meet: {texts}{more}{MORE_TELL}."),
+        false => format!("Two settings together turn it: {texts}{more}."),
+    })
 }
 
 /// `raid10-8 does best, 6.3 × raid5-8; raid6-8 comes before raid1-2 (1.2 ×)`.
-fn text(at: &At, best: &str, better: Better) -> String {
+fn text(at: &At, best: &str, better: Better, once: bool) -> String {
     let by = |pair: &Turned| {
-        let unsure = if pair.is_sure { "" } else { ", not sure" };
+        let unsure = if pair.is_sure || once { "" } else { ", not sure" };
         let ratio = match better {
             Better::Higher => format!("{} ×", figures(pair.ratio)),
             Better::Lower => format!("{} % less", percent_less(pair.ratio)),
@@ -244,7 +261,8 @@ fn text(at: &At, best: &str, better: Better) -> String {
     let mut parts = Vec::new();
     if let Some(pair) = winner {
         let (ratio, unsure) = by(pair);
-        parts.push(format!("{} does best, {ratio}{than} {best}{unsure}", pair.over));
+        let does = if once { "came out" } else { "does" };
+        parts.push(format!("{} {does} best, {ratio}{than} {best}{unsure}", pair.over));
     }
     let others: Vec<&Turned> = at
         .turned

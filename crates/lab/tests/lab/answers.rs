@@ -3,7 +3,7 @@
 use crate::scripted;
 
 use lab::compare::{Difference, compare};
-use lab::results::{ClaimResult, Results};
+use lab::results::{Cell, ClaimResult, Results};
 use scripted::{Scripted, attempt, noisy, ran, scripted, set, study, study_with};
 
 const STUDY: &str = r#"
@@ -356,6 +356,8 @@ fn what_both_runs_were_limited_by_or_a_cache_answered_is_no_verdict() {
                 id: id.to_owned(),
                 text: String::new(),
                 mend: String::new(),
+                phase: None,
+                processor: None,
             });
         }
         made
@@ -371,22 +373,22 @@ fn what_both_runs_were_limited_by_or_a_cache_answered_is_no_verdict() {
     // A host that others kept busy was not filled by the runs.
     let of_host = |scale: f64, seed: u64| {
         let mut made = with("saturated-processor", scale, seed);
-        let text = "the processor is saturated: all cores of the host together were busy for 99 % of the time";
-        made.cells.iter_mut().for_each(|cell| cell.pitfalls[0].text = text.to_owned());
+        made.cells.iter_mut().for_each(|cell| cell.pitfalls[0].processor = Some("host".to_owned()));
         made
     };
     let both = compare(&of_host(1.0, 1), &of_host(1.5, 2)).expect("they share cells");
     assert!(both.verdict.contains("all processors of the host were busy"), "{}", both.verdict);
     assert!(!both.verdict.contains("filled"), "{}", both.verdict);
     // Of a phase of a tool that is said, and of the other metrics it says nothing.
-    let in_phase = |text: &str| {
+    let in_phase = |phase: Option<&str>| {
         let mut made = with("cached-by-disks", 1.5, 2);
-        made.cells.iter_mut().for_each(|cell| cell.pitfalls[0].text = text.to_owned());
+        let of_it = |cell: &mut Cell| cell.pitfalls[0].phase = phase.map(str::to_owned);
+        made.cells.iter_mut().for_each(of_it);
         compare(&results(1.0, 1), &made).expect("they share cells").verdict
     };
-    let seeks = in_phase("answered from the disks' own caches in random seeks: 71 % of the reads");
+    let seeks = in_phase(Some("random seeks"));
     assert!(seeks.starts_with("B is better in 2 of 6 cells"), "{seeks}");
-    let all = in_phase("answered from the disks' own caches: 71 % of the reads");
+    let all = in_phase(None);
     assert!(all.contains("there is no verdict in 2: a cache answered in B"), "{all}");
     let one = compare(&with("saturated-link", 1.0, 1), &results(1.5, 2)).expect("they share cells");
     assert!(

@@ -2,7 +2,9 @@
 //! compiled and linked once. The tests of one file: `cargo test --test lab -- answers::`.
 
 mod answers;
+mod many_cells;
 mod no_ground;
+mod one_repeat;
 mod output_directory;
 mod pitfalls;
 mod running;

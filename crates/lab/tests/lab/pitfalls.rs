@@ -108,7 +108,7 @@ fn partition(start: ByteCount) -> Partition {
 }
 
 impl Target for Planted {
-    fn machine(&self) -> BTreeMap<String, String> {
+    fn machine(&self, _: &[CellSpec]) -> BTreeMap<String, String> {
         BTreeMap::new()
     }
     fn simulated(&self) -> bool {

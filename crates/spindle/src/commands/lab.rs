@@ -5,6 +5,7 @@ use crate::commands::progress::ProgressBar;
 use crate::commands::reports::{self, raise_on_interrupt, text, write_report};
 use crate::commands::workloads;
 use crate::output::{Failure, print, print_bytes, print_json, say};
+use crate::signals::AGAIN;
 use clap::{Args, Subcommand, ValueEnum};
 use lab::kept::{KeptHead, KeptRuns};
 use lab::output::{check_output, read_results, to_json};
@@ -216,7 +217,12 @@ fn run_study(arguments: &RunArguments) -> Result<(), Failure> {
     }
 
     let stop = StopFlag::new();
-    raise_on_interrupt(&stop, || {}, || "what it wrote is left as it is".to_owned())?;
+    let bar = ProgressBar::new(&study.name, &study.question);
+    let tell = bar.teller();
+    let first = move || {
+        tell(&format!("interrupted: what is done is kept, and what is under way ends; {AGAIN}"));
+    };
+    raise_on_interrupt(&stop, first, || "what it wrote is left as it is".to_owned())?;
     let jobs = arguments.jobs.map_or_else(processors, usize::from);
     let options = RunOptions {
         jobs,
@@ -227,7 +233,7 @@ fn run_study(arguments: &RunArguments) -> Result<(), Failure> {
     };
     // What can't be run is found before the folder is made, and a folder that can't be written to before anything runs.
     run::check(&study, &*target, &options).map_err(failure)?;
-    let host = target.machine().remove("host");
+    let host = target.machine(&[]).remove("host");
     let head = KeptHead::of(&study, &options.spindle_version, target.simulated(), host);
     let (keeper, kept) = match arguments.resume {
         true => KeptRuns::resume(&dir, &head).map_err(Failure::usage)?,
@@ -241,9 +247,8 @@ fn run_study(arguments: &RunArguments) -> Result<(), Failure> {
     }
     let kept_cells: BTreeSet<String> = kept.iter().map(|run| run.cell.clone()).collect();
     if !target.simulated() {
-        say_what_is_measured(&target.machine());
+        say_what_is_measured(&target.machine(&[]));
     }
-    let bar = ProgressBar::new(&study.name, &study.question);
     let ended = run::run_from(&study, &*target, &options, &bar, kept, &keeper);
     bar.finish();
     let Ended { results, stopped } = ended.map_err(failure)?;
@@ -446,7 +451,7 @@ fn show(study: &Study, only: &[String], json: bool) -> Result<(), Failure> {
     if let Some(about) = &study.about {
         text.push_str(&format!("{}\n\n", about.trim()));
     }
-    for (part, what) in target.machine() {
+    for (part, what) in target.machine(&cells) {
         text.push_str(&format!("{part}: {what}\n"));
     }
     for factor in &study.factors {

@@ -12,6 +12,9 @@ use std::time::{Duration, Instant};
 /// Time between two lines where there is no terminal. Shorter fills logs, longer looks dead.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
+/// Time between two looks of the bar at the clock.
+const TICK: Duration = Duration::from_millis(250);
+
 /// See the [module](self).
 pub struct ProgressBar {
     bar: indicatif::ProgressBar,
@@ -32,10 +35,15 @@ impl ProgressBar {
         let style = "{bar:30} {pos}/{len} runs, {elapsed} so far, {prefix}  {wide_msg}";
         bar.set_style(ProgressStyle::with_template(style).expect("the template is right"));
         bar.set_prefix("how long it takes is known after the first run");
-        bar.enable_steady_tick(Duration::from_millis(250));
         let lines = (!terminal).then(|| Mutex::new(Instant::now()));
         let (name, question) = (printable::line(name), printable::line(question));
         ProgressBar { bar, lines, name, question, begun: AtomicBool::new(false) }
+    }
+
+    /// Says a line above the bar.
+    pub fn teller(&self) -> impl Fn(&str) + Send + 'static {
+        let bar = self.bar.clone();
+        move |line| bar.suspend(|| say(line))
     }
 
     /// Takes the bar away.
@@ -48,6 +56,7 @@ impl Observer for ProgressBar {
     fn progress(&self, progress: Progress<'_>) {
         if !self.begun.swap(true, Ordering::Relaxed) {
             self.bar.suspend(|| say(&format!("{}: {}", self.name, self.question)));
+            self.bar.enable_steady_tick(TICK);
         }
         self.bar.set_length(progress.total as u64);
         self.bar.set_position(progress.done as u64);

@@ -92,13 +92,13 @@ fn bonnie_repeats_by_its_own_letter_and_takes_its_content() {
 #[test]
 fn bonnie_refuses_by_name() {
     for (arguments, named) in [
-        (&["-s", "1", "-r", "1g"][..], "smaller than twice the memory (1 GiB)"),
+        (&["-d", ".", "-s", "1", "-r", "1g"][..], "smaller than twice the memory (1 GiB)"),
         (&["-p", "3"], "-p and -y"),
         (&["-y"], "-p and -y"),
         (&["-Z", "x"], "-Z"),
         (&["-n", "1:-2"], "links (-2)"),
-        (&["-s", "4:3000", "-r", "0"], "power of two"),
-        (&["-s", "4", "-r", "0", "-D"], "leave those phases out with -f"),
+        (&["-d", ".", "-s", "4:3000", "-r", "0"], "power of two"),
+        (&["-d", ".", "-s", "4", "-r", "0", "-D"], "leave those phases out with -f"),
         (&["-u", "4294967294"], "does not change who it runs as"),
     ] {
         let error = refused(&[&["bonnie"], arguments].concat());
@@ -172,6 +172,11 @@ fn a_tool_that_writes_much_asks_where_and_says_how_much() {
         let error = refused(&[tool]);
         assert!(error.contains("it would write") && error.contains("GiB"), "{error}");
         assert!(error.contains(option), "{error}");
+    }
+    // Whatever is wrong with the size: where is asked first.
+    for size in [&["-s", "1g"][..], &["-s", "1", "-r", "1g"]] {
+        let error = refused(&[&["bonnie"], size].concat());
+        assert!(error.contains("name the directory to write to with -d DIR"), "{error}");
     }
     // A petabyte is more than half of what is free anywhere.
     let error = refused(&["bonnie", "-d", ".", "-s", "1024t:1m", "-r", "0", "-n", "0", "-f"]);

@@ -134,3 +134,72 @@ fn an_io_that_took_too_long_ends_a_job_with_fios_number() {
     assert_eq!(json["jobs"][0]["error"], 110);
     assert!(text(&output.stderr).contains("at most 1 µs are allowed"));
 }
+
+/// Found by a newcomer: a file that a killed run was laying out stays for ever, under a name that no `ls` shows.
+#[test]
+fn what_a_killed_layout_left_is_named() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let job = ["--name=a", "--rw=read", "--size=64k", "--filename=sub/f"];
+    let said = |left: &[&str]| {
+        for name in left {
+            std::fs::write(dir.path().join("sub").join(name), "").expect("written");
+        }
+        let output = fio(dir.path(), &job);
+        assert!(output.status.success(), "{output:?}");
+        text(&output.stderr)
+    };
+    std::fs::create_dir(dir.path().join("sub")).expect("made");
+    assert!(!said(&[]).contains("killed"));
+    assert!(!said(&[".layout-a", ".layout-1-", "layout-0-0", ".layout-0-0x"]).contains("killed"));
+    let named = said(&[".layout-0-0", ".layout-12-3"]);
+    let line = "sub/.layout-0-0, ./sub/.layout-12-3: laid out for a run that was killed, or for another one";
+    assert!(named.contains(line), "{named}");
+    assert!(dir.path().join("sub/.layout-0-0").exists(), "it may be another run's");
+}
+
+/// Side by side with fio 3.33, where it is installed: what of a log does not depend on the time.
+#[test]
+fn logs_of_windows_have_the_columns_of_fios() {
+    let words = [
+        "--name=a",
+        "--filename=f",
+        "--rw=randread",
+        "--bs=4k",
+        "--size=1m",
+        "--time_based",
+        "--runtime=350ms",
+        "--rate_iops=200",
+        "--ioengine=psync",
+        "--log_avg_msec=100",
+        "--write_bw_log=l",
+        "--write_iops_log=l",
+        "--write_lat_log=l",
+    ];
+    for (offset, columns) in [(&[][..], 5), (&["--log_offset=1"], 6)] {
+        // Direction, block size, place and priority of the lines, without time and value.
+        let read = |dir: &Path, name: &str| {
+            let text = std::fs::read_to_string(dir.join(name)).expect("a log");
+            let lines =
+                text.lines().map(|line| line.split(", ").skip(2).collect::<Vec<_>>().join(", "));
+            let mut kinds: Vec<String> = lines.collect();
+            assert!(kinds.len() >= 3, "{text}");
+            kinds.dedup();
+            kinds
+        };
+        let logs = ["l_bw.1.log", "l_iops.1.log", "l_clat.1.log", "l_lat.1.log"];
+        let ours = tempfile::tempdir().expect("a directory");
+        let output = fio(ours.path(), &[&words, offset].concat());
+        assert!(output.status.success(), "{output:?}");
+        for log in logs {
+            let zeros = vec!["0"; columns - 2].join(", ");
+            assert_eq!(read(ours.path(), log), [zeros], "{log}");
+        }
+        let theirs = tempfile::tempdir().expect("a directory");
+        let fio = Command::new("fio").args(words).args(offset).current_dir(theirs.path()).output();
+        if fio.is_ok_and(|output| text(&output.stdout).contains("fio-3.33")) {
+            for log in logs {
+                assert_eq!(read(ours.path(), log), read(theirs.path(), log), "{log}");
+            }
+        }
+    }
+}

@@ -152,6 +152,8 @@ fn ctrl_c_keeps_what_is_done_and_resume_goes_on_with_it() {
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert_eq!(output.status.code(), Some(130), "{errors}");
     assert!(errors.contains("--resume"), "{errors}");
+    let said = "what is under way ends; Ctrl-C again, a second later or more, ends it at once";
+    assert!(errors.contains(said), "{errors}");
     assert!(text.contains("PARTIAL"), "{text}");
     let part = written(dir.path(), "cut");
     let done = part["partial"]["done"].as_u64().expect("how many are done");

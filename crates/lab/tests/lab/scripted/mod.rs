@@ -17,7 +17,7 @@ pub struct Scripted {
 }
 
 impl Target for Scripted {
-    fn machine(&self) -> BTreeMap<String, String> {
+    fn machine(&self, _: &[CellSpec]) -> BTreeMap<String, String> {
         BTreeMap::from([("disks".to_owned(), "12 × a script".to_owned())])
     }
     fn simulated(&self) -> bool {

@@ -117,7 +117,6 @@ pub fn run(args: BonnieArgs) -> Result<(), Failure> {
         None => this_machine::memory().map_err(Failure::failed)?,
     };
     let plan = plan_of(&args, memory)?;
-    plan.check(memory).map_err(Failure::usage)?;
     // -x is another word for repeats.
     let common =
         Common { repeats: args.runs.unwrap_or(args.common.repeats), ..args.common.clone() };
@@ -127,6 +126,7 @@ pub fn run(args: BonnieArgs) -> Result<(), Failure> {
             "it would write {bytes}: name the directory to write to with -d DIR (-d . for this one), and less with -s SIZE"
         )));
     };
+    plan.check(memory).map_err(Failure::usage)?;
     let session = Session::open(&common, &directory)?;
     if let Some(creation) = &plan.creation {
         let told = "fewer small files are -n FILES, in units of 1024";

@@ -4,6 +4,7 @@
 //! `--minimal`); all others describe jobs, and are [fio's](fio::CommandLine). [`arranged`] tells the two apart before the command
 //! line is read.
 
+use super::made;
 use super::session::{self, Common, Session, ToolRun, directory_of, there};
 use crate::commands::clock::ctime;
 use crate::output::{Failure, print, say};
@@ -255,6 +256,12 @@ pub fn run(mut args: FioArgs) -> Result<(), Failure> {
     checked.map_err(Failure::failed)?;
     if args.parse_only {
         return print(&asked.describe());
+    }
+    let files = plan.files().into_iter().map(|file| root.join(file));
+    if let Some(there) = made::left_beside(files, fio::is_of_layout) {
+        say(&format!(
+            "{there}: laid out for a run that was killed, or for another one that is under way; unless one is, remove it"
+        ));
     }
     let mut told = Told::new(&args, session.repeats())?;
     if args.is_for_people() {

@@ -31,14 +31,31 @@ impl Made {
     /// What of it is there now, in words: `a, b and 3 more`; nothing where nothing is.
     pub fn there(&self) -> Option<String> {
         let paths = self.paths();
-        let mut there = paths.iter().filter(|path| is_there(path));
-        let shown = |path: &PathBuf| printable::line(&path.to_string_lossy());
-        let named: Vec<String> = there.by_ref().take(NAMED_MAX).map(shown).collect();
-        match (named.is_empty(), there.count()) {
-            (true, _) => None,
-            (false, 0) => Some(named.join(", ")),
-            (false, more) => Some(format!("{} and {more} more", named.join(", "))),
-        }
+        named(paths.iter().filter(|path| is_there(path)))
+    }
+}
+
+/// What lies beside these files whose name says that a run made it and came to no end, in the same words.
+pub fn left_beside(
+    files: impl Iterator<Item = PathBuf>,
+    is_left: impl Fn(&str) -> bool,
+) -> Option<String> {
+    let folders: BTreeSet<PathBuf> =
+        files.filter_map(|file| file.parent().map(Path::to_owned)).collect();
+    let within = folders.iter().filter_map(|folder| folder.read_dir().ok()).flatten().flatten();
+    let left = within.filter(|entry| entry.file_name().to_str().is_some_and(&is_left));
+    let left: BTreeSet<PathBuf> = left.map(|entry| entry.path()).collect();
+    named(left.iter())
+}
+
+/// The first of some paths, and how many more there are; nothing of none.
+fn named<'a>(mut paths: impl Iterator<Item = &'a PathBuf>) -> Option<String> {
+    let shown = |path: &PathBuf| printable::line(&path.to_string_lossy());
+    let named: Vec<String> = paths.by_ref().take(NAMED_MAX).map(shown).collect();
+    match (named.is_empty(), paths.count()) {
+        (true, _) => None,
+        (false, 0) => Some(named.join(", ")),
+        (false, more) => Some(format!("{} and {more} more", named.join(", "))),
     }
 }
 

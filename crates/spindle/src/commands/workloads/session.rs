@@ -5,6 +5,7 @@ use super::made::Made;
 use crate::commands::clock::unix_s;
 use crate::commands::reports::{self, raise_on_interrupt};
 use crate::output::{Failure, print, say};
+use crate::signals;
 use clap::{Args, ValueEnum};
 use host::{Clock, HostRuntime, ReactorKind, Room};
 use lab::measure::files::{Ends, tool_run};
@@ -448,7 +449,7 @@ impl Session {
 /// What Ctrl-C does, said at once: the end of what is under way may take a while.
 fn ends_soon(made: &Made) -> String {
     let leaves = made.there().map_or_else(String::new, |there| format!(" and leaves {there}"));
-    format!("interrupted: it ends as soon as it can; Ctrl-C again ends it at once{leaves}")
+    format!("interrupted: it ends as soon as it can; {}{leaves}", signals::AGAIN)
 }
 
 /// The command line, as a shell would take it again.

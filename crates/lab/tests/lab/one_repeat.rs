@@ -1,0 +1,158 @@
+//! What a single repeat may say: what it gave, that equals are equal, that an order differs; and not that it is so.
+//!
+//! What could break (all found by a newcomer): a winner among exact equals, which a simulated machine gives two layouts that do the
+//! same; an order that turns between neighbouring settings, without a word.
+
+use crate::scripted::{Scripted, ran, scripted, set, study_with};
+use lab::target::CellRun;
+use std::collections::BTreeMap;
+
+const STUDY: &str = r#"
+title = "t"
+question = "q?"
+repeats = 1
+machine = {}
+layouts = { raid10-8 = {}, raid5-8 = {}, raid6-8 = {} }
+[[factor]]
+name = "layout"
+levels = ["raid10-8", "raid5-8", "raid6-8"]
+[verdict]
+by = "layout"
+per = { unit = "disk", counts = { raid10-8 = 8, raid5-8 = 8, raid6-8 = 8 } }
+"#;
+
+const RANDOM: &str = r#"
+[[workload]]
+name = "random"
+kind = "random"
+queue_depth = [1, 16]
+read_share = [0.0, 1.0]
+"#;
+
+const SMALL_FILES: &str = r#"
+[[workload]]
+name = "files"
+kind = "smallfiles"
+files = 60
+"#;
+
+/// A target that gives these figures by layout and cell, exactly.
+fn gives(
+    figures: impl Fn(&str, &dyn Fn(&str, &str) -> bool) -> Vec<(&'static str, f64)> + Sync + 'static,
+) -> Scripted {
+    scripted(move |cell, _| {
+        let layout = cell.factors["layout"].to_string();
+        let is = |key: &str, value: &str| cell.property(key).as_deref() == Some(value);
+        let metrics =
+            figures(&layout, &is).into_iter().map(|(name, value)| (name.to_owned(), value));
+        CellRun { metrics: metrics.collect::<BTreeMap<String, f64>>(), ..CellRun::default() }
+    })
+}
+
+#[test]
+fn exact_equals_are_told_as_equals() {
+    let rates = |layout: &str| if layout == "raid10-8" { 100.0 } else { 400.0 };
+    let target = gives(move |layout, _| vec![("iops", rates(layout))]);
+    let study = format!("{STUDY}{RANDOM}");
+    let results = ran(&study_with(&study, &set(&[])), &target);
+    let text = &results.verdict;
+    let told = "For random, raid5-8 and raid6-8 came out best, alike: 400 I/Os a second over 4 cells, against 100 I/Os a \
+                second of raid10-8; one repeat does not tell how sure that is.";
+    assert!(text.contains(told), "{text}");
+    assert!(
+        text.contains("Per disk, raid5-8 and raid6-8 came out highest, alike: 50.0 "),
+        "{text}"
+    );
+    let standings: Vec<&str> =
+        results.rankings[0].rows.iter().map(|row| row.standing.as_str()).collect();
+    let expected = ["came out best, others alike, in one repeat", "as the best, in one repeat"];
+    assert_eq!(standings[..2], expected);
+    // With several repeats they are not told apart.
+    let several = ran(&study_with(&study, &set(&["repeats=3"])), &target).verdict;
+    assert!(
+        several.contains("the best 2 levels are not distinguishable at 95 %: raid5-8"),
+        "{several}"
+    );
+    // All of them.
+    let all = gives(|_, _| vec![("iops", 400.0)]);
+    let text = ran(&study_with(&study, &set(&[])), &all).verdict;
+    let told = "For random, raid10-8, raid5-8 and raid6-8 came out alike: 400 I/Os a second over 4 cells; one repeat does \
+                not tell how sure that is.";
+    assert!(text.contains(told), "{text}");
+    assert!(!text.contains("differs with") && !text.contains("turn"), "{text}");
+}
+
+#[test]
+fn the_best_of_each_phase_names_all_that_are_equal() {
+    let target = gives(|layout, _| {
+        let (of_ten, of_six) = match layout {
+            "raid10-8" => (50.0, 10.0),
+            "raid6-8" => (40.0, 20.0),
+            _ => (40.0, 10.0),
+        };
+        vec![
+            ("ops_per_s", 9.0),
+            ("create_ops_per_s", 30.0),
+            ("read_ops_per_s", of_ten),
+            ("copy_ops_per_s", of_six),
+        ]
+    });
+    let study = format!("{STUDY}{SMALL_FILES}");
+    let text = ran(&study_with(&study, &set(&[])), &target).verdict;
+    let told = "In the one repeat the order differs from phase to phase, and more tell whether that holds; the best of each: \
+                create: raid10-8, raid5-8 and raid6-8 (30.0 a second, alike); read: raid10-8 (50.0 a second); copy: raid6-8 \
+                (20.0 a second).";
+    assert!(text.contains(told), "{text}");
+    // One that is among the best of each does not turn.
+    let target = gives(|layout, _| {
+        let read = if layout == "raid6-8" { 50.0 } else { 40.0 };
+        vec![("ops_per_s", 9.0), ("create_ops_per_s", 30.0), ("read_ops_per_s", read)]
+    });
+    let text = ran(&study_with(&study, &set(&[])), &target).verdict;
+    let told = "The best of each phase, in one repeat: create: raid10-8, raid5-8 and raid6-8 (30.0 a second, alike); read: \
+                raid6-8 (50.0 a second).";
+    assert!(text.contains(told), "{text}");
+}
+
+#[test]
+fn an_order_that_differs_between_cells_is_told_as_what_one_repeat_gave() {
+    let study = format!("{STUDY}{RANDOM}");
+    let by_depth = gives(|layout, is| {
+        let rate = match (layout, is("queue_depth", "16")) {
+            ("raid10-8", false) => 300.0,
+            ("raid10-8", true) => 100.0,
+            (_, false) => 200.0,
+            (_, true) => 180.0,
+        };
+        vec![("iops", rate)]
+    });
+    let text = ran(&study_with(&study, &set(&[])), &by_depth).verdict;
+    assert!(
+        text.contains(
+            "one repeat does not tell how sure that is; in 2 of 4 cells raid10-8 came out better."
+        ),
+        "{text}"
+    );
+    let told = "In the one repeat the order differs with queue_depth: at 1 raid10-8 came out best, 1.50 × raid5-8; more \
+                repeats tell whether that holds.";
+    assert!(text.contains(told), "{text}");
+    assert!(!text.contains("not sure") && !text.contains("The order turns"), "{text}");
+    // The same figures three times are told as what is.
+    let three = ran(&study_with(&study, &set(&["repeats=3"])), &by_depth).verdict;
+    assert!(
+        three.contains("The order turns with queue_depth: at 1 raid10-8 does best, 1.50 ×"),
+        "{three}"
+    );
+    let together = gives(|layout, is| {
+        let rate = match (layout, is("queue_depth", "16") && is("read_share", "1")) {
+            ("raid10-8", true) => 500.0,
+            ("raid10-8", false) => 100.0,
+            _ => 200.0,
+        };
+        vec![("iops", rate)]
+    });
+    let text = ran(&study_with(&study, &set(&[])), &together).verdict;
+    let told = "In the one repeat the order differs where two settings meet: at queue_depth=16, read_share=1 raid10-8 came \
+                out best, 2.50 × raid5-8; more repeats tell whether that holds.";
+    assert!(text.contains(told), "{text}");
+}
