@@ -282,12 +282,12 @@ pub enum Error {
         before: Option<u64>,
     },
     #[error(
-        "pool {name}: {devices} went on without the others after group {after}, until {}: what was written then is only there, and whoever writes \
+        "pool {name}: {devices} went on without the others, until {}: what was written then is only there, and whoever writes \
          to the pool overwrites it: copy that out first, with those alone named (-d); then spindle zpool import --accept-loss {name} takes \
          the pool as the others have it",
         ::zfs::show::universal_date(*.seconds)
     )]
-    PoolApart { name: String, devices: String, after: u64, seconds: u64 },
+    PoolApart { name: String, devices: String, seconds: u64 },
     #[error(
         "pool {name} is imported on {host} (hostid: {id:#x}), which gives signs of life: export it there first"
     )]

@@ -592,10 +592,20 @@ impl Pools {
         self.wait(async move { Spa::open(&rt, &found, options).await.map(Rc::new) })
     }
 
-    /// Devices of a pool that went on without the others, if some did; of one that can't be asked nothing is known.
+    /// Devices of a pool that went on without the others, if some did, as far as labels tell, and the books of those of which they don't.
     pub fn apart(&self, found: &FoundPool) -> Option<Apart> {
-        let own = Rc::new(found.of_others()?);
-        self.try_open(&own).ok()?.went_on_without(&own, found)
+        found.parted().or_else(|| {
+            let own = Rc::new(found.of_untold()?);
+            self.try_open(&own).ok()?.went_on_without(&own, found)
+        })
+    }
+
+    /// Says that devices of a pool went on without the others, if some did: what only they have is missing in what is shown.
+    pub fn tell_apart(&self, found: &FoundPool) {
+        if let Some(Apart { devices, last: (_, seconds), .. }) = self.apart(found) {
+            let (pool, devices) = (found.name.clone(), self.called(found, &devices));
+            self.disks.context().tell(Event::WentApart { pool, devices, seconds });
+        }
     }
 
     /// What these devices of a pool are called.
@@ -613,15 +623,11 @@ impl Pools {
         check_name(name)?;
         match self.named(pool_of(name))? {
             Some(found) => {
+                self.tell_apart(found);
                 let spa = self.open_found(found)?;
                 if let Some((groups, before)) = in_words(found, &spa.lost(found)) {
                     let pool = found.name.clone();
                     self.disks.context().tell(Event::GroupsLost { pool, groups, before });
-                }
-                if let Some(apart) = self.apart(found) {
-                    let devices = self.called(found, &apart.devices);
-                    let (pool, seconds) = (found.name.clone(), apart.last.1);
-                    self.disks.context().tell(Event::WentApart { pool, devices, seconds });
                 }
                 Ok(spa)
             }

@@ -98,9 +98,9 @@ pub(crate) fn check_nothing_lost(
     if how.accepts_loss {
         return Ok(());
     }
-    if let Some(Apart { devices, after, last: (_, seconds) }) = pools.apart(found) {
+    if let Some(Apart { devices, last: (_, seconds), .. }) = pools.apart(found) {
         let (name, devices) = (found.name.clone(), pools.called(found, &devices));
-        return Err(Error::PoolApart { name, devices, after, seconds });
+        return Err(Error::PoolApart { name, devices, seconds });
     }
     if how.rewind.is_some() || !found.may_have_lost() {
         return Ok(());

@@ -85,6 +85,40 @@ fn halves_that_went_on_without_each_other_are_told_and_not_written_before_that_i
 }
 
 #[test]
+fn devices_that_were_away_in_turn_did_not_go_on() {
+    let raidz = ["raidz2", "a", "b", "c", "d"];
+    let two = ["mirror", "a", "b", "mirror", "c", "d"];
+    for (vdevs, turns) in some(
+        [
+            (&raidz[..], ["acd", "abc"]),
+            (&raidz, ["abc", "acd"]),
+            (&["mirror", "a", "b", "c"], ["ab", "ac"]),
+            (&two, ["abc", "acd"]),
+        ],
+        2,
+    ) {
+        let folder = fixtures::scratch::folder();
+        let place = folder.path();
+        let disks: Vec<&str> = vdevs.iter().copied().filter(|word| word.len() == 1).collect();
+        add_disks(place, &disks, DISK);
+        fs::write(place.join("file"), fixtures::noise(1, 1 << 20)).expect("a file");
+        done(place, &[&["zpool", "create", "-f", "m"], vdevs].concat());
+        for turn in turns {
+            let there = place.join(turn);
+            fs::create_dir(&there).expect("a folder");
+            for disk in turn.split("").filter(|name| !name.is_empty()) {
+                fs::hard_link(place.join(disk), there.join(disk)).expect("a link");
+            }
+            done(&there, &["zfs", "cp", "../file", &format!("m:/{turn}")]);
+            fs::remove_dir_all(&there).expect("the links go");
+        }
+        let (_, said) = printed_and_said(place, &["zfs", "list", "m"]);
+        assert!(!said.contains(TOLD), "{vdevs:?}, {turns:?}: {said}");
+        done(place, &["zfs", "create", "m/x"]);
+    }
+}
+
+#[test]
 fn a_device_that_was_merely_away_did_not_go_on() {
     let folder = fixtures::scratch::folder();
     let place = folder.path();
@@ -93,6 +127,62 @@ fn a_device_that_was_merely_away_did_not_go_on() {
     let (status, said) = printed_and_said(place, &["zpool", "status", "m"]);
     assert!(!status.contains(TOLD) && !said.contains(TOLD), "{status}");
     done(place, &["zfs", "create", "m/x"]);
+}
+
+/// Two copies of a pool were both used, whole, and one device of the other gets among those of the one: no books tell, but labels do.
+#[test]
+fn devices_of_two_copies_of_a_pool_are_not_taken_for_one() {
+    for (kind, disks, further) in some(
+        [
+            ("mirror", &["a", "b"][..], 0),
+            ("mirror", &["a", "b"], 3),
+            ("raidz", &["a", "b", "c"], 0),
+        ],
+        1,
+    ) {
+        let folder = fixtures::scratch::folder();
+        let place = folder.path();
+        let inside = |copy: &str, disk: &str| place.join(copy).join(disk);
+        for copy in ["one", "other", "mixed"] {
+            fs::create_dir(place.join(copy)).expect("a folder");
+        }
+        add_disks(&place.join("one"), disks, DISK);
+        done(&place.join("one"), &[&["zpool", "create", "-f", "m", kind], disks].concat());
+        for disk in disks {
+            fixtures::copy(&inside("one", disk), &inside("other", disk));
+        }
+        for copy in ["one", "other"] {
+            done(&place.join(copy), &["zfs", "create", &format!("m/{copy}")]);
+        }
+        for n in 0..further {
+            done(&place.join("other"), &["zfs", "snapshot", &format!("m@{n}")]);
+        }
+        for disk in disks {
+            let copy = if *disk == "b" { "other" } else { "one" };
+            fixtures::copy(&inside(copy, disk), &inside("mixed", disk));
+        }
+        let mixed = place.join("mixed");
+        let (scanned, _) = printed_and_said(&mixed, &["scan"]);
+        assert!(scanned.contains(TOLD), "{kind}, {further}: {scanned}");
+        let said = run(&mixed, &["zfs", "list", "-r", "m"]).stderr;
+        let said = String::from_utf8_lossy(&said);
+        assert!(said.contains(TOLD), "{kind}, {further}: {said}");
+        refused(&mixed, &["zfs", "create", "m/x"], TOLD);
+        refused(&mixed, &["zpool", "import", "-f", "m"], TOLD);
+        if kind == "raidz" {
+            // What two of three have is the pool's.
+            assert!(said.contains("b went on without the others"), "{said}");
+            done(&mixed, &["zfs", "list", "m/one"]);
+        } else {
+            // Each half is enough by itself.
+            for (disk, copy) in [("a", "one"), ("b", "other")] {
+                let alone = alone(place, disk);
+                fs::create_dir(&alone).expect("a folder");
+                fs::hard_link(inside("mixed", disk), alone.join(disk)).expect("a link");
+                done(&alone, &["zfs", "list", &format!("m/{copy}")]);
+            }
+        }
+    }
 }
 
 /// OpenZFS notes only groups in which it wrote, and its newest need not be one of them; nor is one half behind by its labels.

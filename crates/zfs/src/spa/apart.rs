@@ -1,65 +1,173 @@
-//! Halves of a pool that went on without each other.
+//! Devices of a pool that went on without each other.
 //!
-//! Each side of a mirror can be used alone, and if both were, each holds what the other doesn't. Put together again the newer one's state
-//! is the pool's, and the other side's devices look as if they had merely been away. They weren't: what was written to them alone is only
-//! there, and is overwritten when they are made like the others. Which it was, their own books say: a side that went on by
-//! itself has noted that the others lack what it wrote since ([`dtls`](super::dtls)); one that was away has noted nothing.
+//! Each side of a mirror can be used alone, and if both were, each holds what the other doesn't. So do devices of two copies of a pool that
+//! were both used. Put together, the newest state is the pool's, and the devices of the other look as if they had merely been away, or
+//! as if nothing were. They weren't: what was written to them is only there, and is overwritten when they are made like the others.
+//! OpenZFS does not ask, and resilvers them. Two things tell:
 //!
-//! So the devices that don't have the newest state are looked at as a pool of their own. Where they are too few to be one, they can't have
-//! gone on. OpenZFS does not ask, and resilvers them.
+//! 1. **Rings of uberblocks.** All devices of a top-level vdev get each group's uberblock (all of the pool's, where
+//!    [it has no more than three](super::behind)). So of two, who has newer ones than the last that both have was away from the
+//!    other then; and if each has, they went on apart. Where a ring went round since, and the other's newest is older than all in it,
+//!    nothing can be known by them.
+//! 2. **Books.** A side that went on by itself has noted that all others lack what it wrote since ([`dtls`](super::dtls)); one that was
+//!    away has not. So devices of which rings tell nothing are looked at as a pool of their own. Where they are too few to be one, they
+//!    can't have gone on alone.
 
 use super::found::{FoundPool, Member, pool};
 use super::lost::Missed;
 use super::open::Spa;
 use std::collections::BTreeSet;
+use stdx::RangeSet;
+use zfs_format::block_pointer::BlockPointer;
 use zfs_format::uberblock::Uberblock;
+use zfs_format::vdev::Vdev;
 
 /// Devices that went on without the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Apart {
     /// They, by their GUIDs.
     pub devices: BTreeSet<u64>,
-    /// The last group before the first that the others lack.
-    pub after: u64,
+    /// The last group before they went apart, where that is known.
+    pub after: Option<u64>,
     /// The newest group that they wrote by themselves, and when, in seconds since 1970.
     pub last: (u64, u64),
 }
 
+/// Groups of which there are uberblocks, each with the words of its root.
+type Ring = BTreeSet<(u64, [u64; 16])>;
+
+fn ring(one: &Member) -> impl Iterator<Item = (u64, [u64; 16])> + '_ {
+    let found = one.labels.labels.iter().flat_map(|label| &label.uberblocks);
+    // New devices are labelled with one of no group.
+    let uberblocks = found.map(|found| &found.uberblock).filter(|uberblock| uberblock.txg > 0);
+    uberblocks.map(|uberblock| (uberblock.txg, uberblock.root.words))
+}
+
+/// What rings of uberblocks tell of a device beside one whose state is newer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Told {
+    /// It was away, if anything.
+    Together,
+    /// They went apart, after this group where it is known.
+    Apart(Option<u64>),
+    /// Nothing.
+    Nothing,
+}
+
+fn told(one: &Ring, newest: &Ring) -> Told {
+    let last = |ring: &Ring| ring.last().map(|(txg, _)| *txg);
+    match one.intersection(newest).last().map(|(txg, _)| *txg) {
+        Some(common) if last(one) > Some(common) && last(newest) > Some(common) => {
+            Told::Apart(Some(common))
+        }
+        Some(_) => Told::Together,
+        None if last(one) >= newest.first().map(|(txg, _)| *txg) => Told::Apart(None),
+        None => Told::Nothing,
+    }
+}
+
 impl FoundPool {
-    /// The pool as those of its devices have it that don't have its newest state; nothing where all have it, as far as their labels
-    /// tell. They may be no older: both sides count their groups on from where they parted.
-    pub fn of_others(&self) -> Option<FoundPool> {
-        let behind = self.behind();
-        let mut others = Vec::new();
-        for top in self.tops.values() {
-            let there = top.leaves().into_iter().filter_map(|leaf| self.members.get(&leaf.guid));
+    /// What rings tell of each device that has uberblocks, with its newest, beside the newest of all that get the same.
+    fn told(&self) -> Vec<(Told, &Member, &Uberblock)> {
+        let tops = || self.tops.values();
+        let together: Vec<Vec<&Vdev>> = match self.all_get_uberblocks() {
+            true => {
+                let of_logs = tops().filter(|top| top.is_for_logs()).map(|top| top.leaves());
+                let data = tops().filter(|top| !top.is_for_logs()).flat_map(|top| top.leaves());
+                of_logs.chain([data.collect()]).collect()
+            }
+            false => tops().map(|top| top.leaves()).collect(),
+        };
+        let mut all = Vec::new();
+        for leaves in together {
+            let there = leaves.iter().filter_map(|leaf| self.members.get(&leaf.guid));
             let states: Vec<(&Member, &Uberblock)> =
                 there.filter_map(|one| Some((one, one.newest()?))).collect();
-            // All devices of a top-level vdev get an uberblock, or none.
             let newest = states.iter().map(|(_, state)| *state).max_by(|a, b| a.newer(b));
-            let is_other = |(one, state): &&(&Member, &Uberblock)| {
-                let is_newest =
-                    newest.is_some_and(|best| (best.txg, &best.root) == (state.txg, &state.root));
-                !is_newest || behind.contains_key(&one.guid)
+            let Some(newest) = newest.map(|newest| (newest.txg, newest.root)) else { continue };
+            // Of states of one time the one as which the pool is opened.
+            let opened = self.uberblock.as_ref().map(|best| (best.txg, best.root));
+            let is_there = |state: &(u64, BlockPointer)| {
+                states.iter().any(|(_, one)| (one.txg, one.root) == *state)
             };
-            others.extend(states.iter().filter(is_other).map(|(one, _)| (*one).clone()));
+            let newest = opened.filter(is_there).unwrap_or(newest);
+            // One that has it may have been away when another that has it was there.
+            let have_it = states.iter().filter(|(_, state)| (state.txg, state.root) == newest);
+            let newest: Ring = have_it.flat_map(|(one, _)| ring(one)).collect();
+            let told = |one| told(&ring(one).collect(), &newest);
+            all.extend(states.iter().map(|(one, state)| (told(one), *one, *state)));
         }
-        if others.is_empty() { None } else { pool(self.guid, others) }
+        all
+    }
+
+    /// Devices that went on without those that have the newest state, as far as their rings of uberblocks tell.
+    pub fn parted(&self) -> Option<Apart> {
+        let mut all: Option<Apart> = None;
+        for (told, one, state) in self.told() {
+            let Told::Apart(after) = told else { continue };
+            let last = (state.txg, state.timestamp);
+            let all = all.get_or_insert(Apart { devices: BTreeSet::new(), after, last });
+            all.devices.insert(one.guid);
+            all.after = all.after.min(after);
+            all.last = all.last.max(last);
+        }
+        all
+    }
+
+    /// The pool as those of its devices have it of which rings tell nothing, if there are some: their [books](Spa::went_on_without) may.
+    pub fn of_untold(&self) -> Option<FoundPool> {
+        let untold = self.told().into_iter().filter(|(told, ..)| *told == Told::Nothing);
+        let members: Vec<Member> = untold.map(|(_, one, _)| one.clone()).collect();
+        if members.is_empty() { None } else { pool(self.guid, members) }
     }
 }
 
 impl Spa {
-    /// Whether the devices by which this pool was opened went on without others that the whole of it has now.
+    /// Whether the devices by which this pool was opened went on without others that the whole of it has now, as its books say.
     pub fn went_on_without(&self, own: &FoundPool, whole: &FoundPool) -> Option<Apart> {
         let (missed, newest) = (Missed::of(self, own), self.uberblock());
         // The last group in which anything was written: one in which nothing was leaves the root as it is.
         let written = newest.root.logical_birth();
-        let others = whole.members.keys().filter(|guid| !own.members.contains_key(guid));
+        let vdevs = self.vdevs();
+        let others = vdevs.leaves().into_iter().map(|leaf| leaf.guid);
+        let others = others.filter(|guid| !own.members.contains_key(guid));
+        let mut others = others.filter(|guid| whole.members.contains_key(guid)).peekable();
+        others.peek()?;
         let lacked =
-            others.filter_map(|guid| missed.lacks(*guid)).find(|one| one.contains(written));
-        let first = lacked?.iter().next()?.start;
+            others.map(|guid| missed.lacks(guid).filter(|lacked| lacked.contains(written)));
+        let lacked: Option<Vec<&RangeSet>> = lacked.collect();
+        let first =
+            lacked?.iter().filter_map(|lacked| lacked.iter().next()).map(|one| one.start).min()?;
         let devices = own.members.keys().copied().collect();
         let last = (newest.txg, newest.timestamp);
-        Some(Apart { devices, after: first.saturating_sub(1), last })
+        Some(Apart { devices, after: first.checked_sub(1), last })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! What could break: a device that was merely away, or got one uberblock fewer as the power went, is taken for one that went on.
+
+    use super::*;
+
+    #[test]
+    fn who_has_newer_ones_than_the_last_that_both_have_went_on() {
+        let ring = |groups: &[(u64, u64)]| -> Ring {
+            groups.iter().map(|(txg, root)| (*txg, [*root; 16])).collect()
+        };
+        let of = |one: &[(u64, u64)], newest: &[(u64, u64)]| told(&ring(one), &ring(newest));
+        // Away since 5; one fewer as the power went; the same.
+        assert_eq!(of(&[(4, 0), (5, 0)], &[(4, 0), (5, 0), (6, 0), (9, 0)]), Told::Together);
+        assert_eq!(of(&[(4, 0)], &[(4, 0), (5, 0)]), Told::Together);
+        assert_eq!(of(&[(4, 0), (5, 0)], &[(4, 0), (5, 0)]), Told::Together);
+        // One that the other did not get, and then both got one.
+        assert_eq!(of(&[(4, 0), (5, 0), (6, 0)], &[(4, 0), (6, 0), (7, 0)]), Told::Together);
+        // Each went on, with the same groups, or with others.
+        assert_eq!(of(&[(4, 0), (5, 1)], &[(4, 0), (5, 2), (6, 2)]), Told::Apart(Some(4)));
+        assert_eq!(of(&[(4, 0), (5, 1)], &[(4, 0), (5, 2)]), Told::Apart(Some(4)));
+        assert_eq!(of(&[(4, 0), (7, 1)], &[(4, 0), (6, 2), (8, 2)]), Told::Apart(Some(4)));
+        // The newest's ring went round since: of the time when the other wrote something is left, or nothing.
+        assert_eq!(of(&[(4, 1), (7, 1)], &[(6, 2), (8, 2)]), Told::Apart(None));
+        assert_eq!(of(&[(4, 1), (5, 1)], &[(6, 2), (8, 2)]), Told::Nothing);
     }
 }

@@ -20,14 +20,21 @@ use zfs_format::vdev::{Vdev, VdevKind};
 /// Top-level vdevs that get each group's uberblock.
 const TOPS_WRITTEN: usize = 3;
 
+/// Whether a top-level vdev has devices that get uberblocks of groups.
+fn is_data(top: &Vdev) -> bool {
+    let is_hole = matches!(top.kind, VdevKind::Hole | VdevKind::Indirect(_));
+    !top.is_for_logs() && !is_hole
+}
+
 impl FoundPool {
+    /// Whether each group's uberblock goes to all devices that aren't for logs alone.
+    pub(super) fn all_get_uberblocks(&self) -> bool {
+        self.tops.values().filter(|top| is_data(top)).count() <= TOPS_WRITTEN
+    }
+
     /// Groups that devices have not seen, by their GUIDs; those that have seen all are not in it.
     pub fn behind(&self) -> BTreeMap<u64, Range<u64>> {
-        let is_data = |top: &Vdev| {
-            let is_hole = matches!(top.kind, VdevKind::Hole | VdevKind::Indirect(_));
-            !top.is_for_logs() && !is_hole
-        };
-        let all_get_it = self.tops.values().filter(|top| is_data(top)).count() <= TOPS_WRITTEN;
+        let all_get_it = self.all_get_uberblocks();
         let newest = self.uberblock.as_ref().map_or(0, |uberblock| uberblock.txg);
         let mut behind = BTreeMap::new();
         for top in self.tops.values() {

@@ -122,16 +122,18 @@ impl FoundPool {
         self.members.iter().map(|(guid, member)| (*guid, member.device.clone())).collect()
     }
 
-    /// The uberblocks of all members, best first, each once.
+    /// The uberblocks of all members, best first, each once. Of two states of one time, that devices have which went
+    /// [apart](super::apart), the one that most have is the better.
     pub fn uberblocks(&self) -> Vec<Uberblock> {
         let mut all: Vec<Uberblock> = Vec::new();
         for member in self.members.values() {
             let rings = member.labels.labels.iter().flat_map(|label| &label.uberblocks);
             all.extend(rings.map(|found| found.uberblock.clone()));
         }
-        all.sort_by(|a, b| b.newer(a));
-        all.dedup();
-        all
+        all.sort_by(|a, b| b.newer(a).then_with(|| a.root.words.cmp(&b.root.words)));
+        let mut each: Vec<&[Uberblock]> = all.chunk_by(|one, next| one == next).collect();
+        each.sort_by(|a, b| b[0].newer(&a[0]).then_with(|| b.len().cmp(&a.len())));
+        each.into_iter().map(|alike| alike[0].clone()).collect()
     }
 
     /// The leaves that are there.

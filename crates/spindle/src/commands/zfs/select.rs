@@ -156,6 +156,7 @@ impl Selection {
                         "cannot open '{name}': its pool is called '{pool}', as pool {other} is: name what is of one of them at a time"
                     )));
                 }
+                pools.tell_apart(found);
                 let spa = pools.open_found(found)?;
                 open.push(opened(pools, spa)?);
                 open.len() - 1

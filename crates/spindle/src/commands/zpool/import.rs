@@ -226,7 +226,8 @@ fn listed(pools: &Pools, found: &Rc<FoundPool>) -> Listed {
         health.health = Health::Unavailable;
     }
     let features = unknown_features(found);
-    let (state, lacks_features, lacking, is_readable) = (None, None, Lacking::default(), false);
+    let lacking = Lacking::of_closed(pools, found);
+    let (state, lacks_features, is_readable) = (None, None, false);
     Listed {
         health,
         lacking,

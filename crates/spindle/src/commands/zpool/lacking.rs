@@ -41,6 +41,11 @@ impl Lacking {
         Lacking { missed, before, shown, apart }
     }
 
+    /// Of one that doesn't open: nothing is known but whether devices went on without the others.
+    pub fn of_closed(pools: &Pools, found: &FoundPool) -> Lacking {
+        Lacking { apart: pools.apart(found), ..Lacking::default() }
+    }
+
     /// The groups that a leaf lacks which is online; nothing of others: that those lack something goes without saying.
     fn of_leaf(&self, node: &VdevHealth) -> Option<&RangeSet> {
         let is_online = node.children.is_empty() && node.health == Health::Online;
@@ -142,11 +147,12 @@ impl Lacking {
     /// A sentence where devices went on without the others.
     pub fn apart(&self, root: &VdevHealth, devices: &Devices) -> Option<String> {
         let apart = self.apart.as_ref()?;
+        let after = apart.after.map_or(String::new(), |group| format!(" after group {group}"));
         Some(format!(
-            "{} went on without the others after group {}, until {}: what was written then is only there; it is shown where those alone are \
+            "{} went on without the others{}, until {}: what was written then is only there; it is shown where those alone are \
              named with -d, and is overwritten when the pool is written",
             listed(&leaves_of(apart, root), devices),
-            apart.after,
+            after,
             show::date(apart.last.1, &clock::local()),
         ))
     }
