@@ -33,7 +33,7 @@ pub use find::{HeldBy, PoolPlace, Pools};
 pub use fresh::HostFresh;
 pub use label_clear::label_clear;
 pub use members::{NewMember, NewMembers, Wanted};
-pub use names::{check_name, pool_of};
+pub use names::{check_name, pool_of, within};
 pub use running::asked::{Asked, Queue, WhenAsked, carry_out_and_close_until, carry_out_until};
 pub use running::{HeldPool, RunningPool};
 pub use writing::{AddedMembers, LivePool, Opening, Rewind, open_rewound};

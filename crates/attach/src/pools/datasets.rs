@@ -8,7 +8,7 @@
 
 use super::find::{PoolPlace, Pools};
 use super::keys::{Ask, KeyBytes, Keys};
-use super::names::pool_of;
+use super::names::{pool_of, within};
 use super::writing::{Opening, open_live};
 use crate::error::Error;
 use crate::event::Event;
@@ -162,17 +162,17 @@ impl Session {
     /// Where there is none, or it can't be opened, or its key is missing.
     pub fn dataset(&self, name: &str) -> Result<OpenDataset, Error> {
         let spa = self.spa(name)?;
-        // A pool that was called by its GUID bears another name.
-        let name = format!("{}{}", spa.name(), &name[pool_of(name).len()..]);
+        let name = within(&spa, name);
         let (directory, dataset) = self.pools.dataset(&spa, &name)?;
         let directory = Rc::new(directory);
         self.load_key(&spa, &directory)?;
-        let (pool, within) = (Rc::clone(&spa), Rc::clone(&directory));
+        let (pool, of) = (Rc::clone(&spa), Rc::clone(&directory));
         let opened = self.wait(async move {
-            let objset = pool.objset(&within, &dataset).await;
+            let objset = pool.objset(&of, &dataset).await;
             objset.map(|objset| (objset, dataset))
         });
-        let failed = |error| Error::CannotOpen { name: name.clone(), error: Box::new(error) };
+        let failed =
+            |error| Error::CannotOpen { name: name.clone().into_owned(), error: Box::new(error) };
         let (objset, dataset) = opened.map_err(failed)?;
         Ok(OpenDataset { spa, directory, dataset, objset })
     }

@@ -14,7 +14,7 @@
 
 use super::export_table::ExportTable;
 use super::mount_table::MountTable;
-use super::names::{check_name, pool_of};
+use super::names::{check_name, pool_of, within};
 use super::running::connection::{answer, ask_all, connect};
 use super::running::protocol::{Ask, Holder, Picture};
 use crate::context::Context;
@@ -659,7 +659,8 @@ impl Pools {
     /// # Errors
     /// Something on the way can't be had.
     pub fn node(&self, spa: &Rc<Spa>, name: &str) -> Result<Option<Rc<Node>>, Error> {
-        let (spa, called) = (Rc::clone(spa), name.to_owned());
+        let called = within(spa, name).into_owned();
+        let spa = Rc::clone(spa);
         let found = self.wait(async move { spa.catalog(0).await?.find(&called).await });
         found.map_err(|error| Error::CannotOpen { name: name.into(), error: Box::new(error) })
     }

@@ -261,7 +261,10 @@ impl LivePool {
     /// One can't be had.
     pub fn datasets(&self) -> Result<Datasets, Error> {
         let (live, name) = (Rc::clone(&self.live), self.name.clone());
-        let found = self.pools.wait(async move { Datasets::of(live.spa().dsl()).await });
+        let found = self.pools.wait(async move {
+            let pool = Some(live.spa().guid());
+            Ok(Datasets { pool, ..Datasets::of(live.spa().dsl()).await? })
+        });
         found.map_err(|error| Error::CannotOpen { name, error: Box::new(error) })
     }
 

@@ -203,3 +203,35 @@ fn a_volume_of_one_of_two_groups_is_named_by_the_groups_uuid() {
         pools::printed_and_said(at, &["lvm", "lvremove", &format!("{}/lv", uuids[1]), "-y"]);
     assert_eq!(said, format!("logical volume {}/lv removed\n", uuids[1]));
 }
+
+#[test]
+fn one_of_two_pools_that_are_called_alike_is_changed_by_its_guid() {
+    let (folder, alike) = three_pools();
+    let at = folder.path();
+    let [(one, _), (_, own)] = &alike[..] else { panic!("{alike:?}") };
+    std::fs::write(at.join("file"), "text").expect("a file");
+    let of = |rest: &str| format!("{one}{rest}");
+    for words in [
+        &["create", &of("/new")][..],
+        &["create", "-V", "1M", &of("/volume")],
+        &["load", &of("/volume"), "file"],
+        &["set", "atime=off", &of("/new")],
+        &["cp", "file", &of("/new:/")],
+        &["snapshot", &of("/new@then")],
+        &["hold", "kept", &of("/new@then")],
+        &["release", "kept", &of("/new@then")],
+        &["bookmark", &of("/new@then"), &of("/new#mark")],
+        &["clone", &of("/new@then"), &of("/clone")],
+        &["promote", &of("/clone")],
+        &["rename", &of("/new"), &of("/renamed")],
+        &["rollback", &of("/clone@then")],
+        &["destroy", &of("/renamed")],
+        &["destroy", "-r", &of("/clone")],
+    ] {
+        pools::done(at, &[&["zfs"], words].concat());
+    }
+    let names = pools::done(at, &["zfs", "list", "-H", "-o", "name", "-r", one]);
+    assert!(names.starts_with("p1\n") && names.ends_with("p1/volume\n"), "{names}");
+    let others = pools::done(at, &["zfs", "list", "-H", "-o", "name", "-r", &alike[1].0]);
+    assert_eq!(others, format!("p1\n{own}\n"));
+}

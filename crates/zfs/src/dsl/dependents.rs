@@ -85,6 +85,8 @@ impl Dependent<'_> {
 pub struct Datasets {
     /// They.
     pub all: Vec<Known>,
+    /// The pool's GUID, by which names may begin as well, where that is wanted.
+    pub pool: Option<u64>,
 }
 
 impl Datasets {
@@ -132,12 +134,16 @@ impl Datasets {
                 bookmarks,
             });
         }
-        Ok(Datasets { all })
+        Ok(Datasets { all, pool: None })
     }
 
     /// The file system or volume of a name.
     pub fn find(&self, name: &str) -> Option<&Known> {
-        self.all.iter().find(|known| known.name == name)
+        let (first, below) = name.split_at(name.find('/').unwrap_or(name.len()));
+        let root =
+            self.all.first().filter(|_| self.pool.is_some() && first.parse().ok() == self.pool);
+        let first = root.map_or(first, |root| &root.name);
+        self.all.iter().find(|known| known.name.strip_prefix(first) == Some(below))
     }
 
     /// The snapshot of a whole name, and whose it is.

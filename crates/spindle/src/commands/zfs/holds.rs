@@ -6,6 +6,7 @@ use super::changed::{Changed, absent};
 use crate::commands::clock;
 use crate::output::{Failure, print, say};
 use crate::printable;
+use ::zfs::ZfsError;
 use ::zfs::dsl::dependents::{Datasets, KnownSnapshot};
 use ::zfs::show;
 use attach::pools::{PoolPlace, Pools, pool_of};
@@ -205,7 +206,9 @@ fn holds_of(
     let found =
         found.ok_or_else(|| Failure::failed(format!("cannot open '{pool}': no such pool")))?;
     let spa = Rc::clone(&pools.open_found(found)?);
-    let all = pools.wait(async move { Datasets::of(spa.dsl()).await });
+    let all = pools.wait(async move {
+        Ok::<_, ZfsError>(Datasets { pool: Some(spa.guid()), ..Datasets::of(spa.dsl()).await? })
+    });
     let all = all.map_err(|error| Failure::failed(format!("cannot open '{pool}': {error}")))?;
     let snapshots = meant(&all, name, recursive)?;
     if snapshots.is_empty() && !recursive {

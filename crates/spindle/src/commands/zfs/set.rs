@@ -19,7 +19,7 @@ use ::zfs::spa::volumes::{Limit, NewVolume};
 use ::zfs::zap::table;
 use attach::Error;
 use attach::pools::snapshots::{self, NewSnapshots};
-use attach::pools::{LivePool, PoolPlace, Pools, check_name, pool_of};
+use attach::pools::{LivePool, PoolPlace, Pools, check_name, pool_of, within};
 use clap::Args;
 use std::rc::Rc;
 use stdx::ByteCount;
@@ -478,6 +478,9 @@ pub fn snapshot(args: &SnapshotArgs, place: &PoolPlace<'_>) -> Result<(), Failur
     }
     let pool = LivePool::of_dataset(place, &whole, args.force)?;
     let (live, recursive) = (Rc::clone(&pool.live), args.recursive);
+    for (dataset, _) in &mut wanted {
+        *dataset = within(live.spa(), dataset).into_owned();
+    }
     let new = NewSnapshots { wanted, recursive, properties };
     let taken = pool.pools.wait(async move { snapshots::take(&live, &new).await });
     pool.close(LabelState::Exported)?;

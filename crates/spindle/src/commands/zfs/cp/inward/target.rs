@@ -9,7 +9,7 @@ use ::zfs::dsl::catalog::Node;
 use ::zfs::dsl::property::view::Kind;
 use ::zfs::spa::Spa;
 use attach::Error;
-use attach::pools::{LivePool, PoolPlace, Pools, pool_of};
+use attach::pools::{LivePool, PoolPlace, Pools, pool_of, within};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::rc::Rc;
@@ -105,7 +105,8 @@ impl Target {
                 Err(error) => return Err(error.into()),
             };
             if let Some(node) = pool.pools().node(pool.spa(), name)? {
-                let target = Target::of(name, node, &bytes[at + 1..])?;
+                let called = within(pool.spa(), name);
+                let target = Target::of(&called, node, &bytes[at + 1..])?;
                 return Ok((pool, target));
             }
             let text = format!("cannot open '{name}': dataset does not exist");
