@@ -230,6 +230,17 @@ fn one_of_two_pools_that_are_called_alike_is_changed_by_its_guid() {
     ] {
         pools::done(at, &[&["zfs"], words].concat());
     }
+    // What is below goes only where that is asked for.
+    for below in ["/top", "/top/below"] {
+        pools::done(at, &["zfs", "create", &of(below)]);
+    }
+    pools::refused(at, &["zfs", "destroy", &of("/top")], "filesystem has children");
+    pools::refused(
+        at,
+        &["zfs", "rename", &of("/top"), &of("/top/below/top")],
+        "a descendant of current",
+    );
+    pools::done(at, &["zfs", "destroy", "-r", &of("/top")]);
     let names = pools::done(at, &["zfs", "list", "-H", "-o", "name", "-r", one]);
     assert!(names.starts_with("p1\n") && names.ends_with("p1/volume\n"), "{names}");
     let others = pools::done(at, &["zfs", "list", "-H", "-o", "name", "-r", &alike[1].0]);

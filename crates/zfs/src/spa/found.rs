@@ -123,7 +123,7 @@ impl FoundPool {
     }
 
     /// The uberblocks of all members, best first, each once. Of two states of one time, that devices have which went
-    /// [apart](super::apart), the one that most have is the better.
+    /// apart, the one that most have is the better.
     pub fn uberblocks(&self) -> Vec<Uberblock> {
         let mut all: Vec<Uberblock> = Vec::new();
         for member in self.members.values() {

@@ -264,7 +264,7 @@ fn dataset(args: &DestroyArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     }
     let dependents = changed.datasets.dependents(top);
     if !args.with_clones {
-        refuse_dependents(args, &changed, &dependents)?;
+        refuse_dependents(args, &changed, (top, &dependents))?;
     }
     let (mut steps, mut names) = (Vec::new(), Vec::new());
     for dependent in &dependents {
@@ -318,10 +318,10 @@ fn unmount(args: &DestroyArgs, changed: &Changed, steps: &[Step]) -> Result<(), 
 fn refuse_dependents(
     args: &DestroyArgs,
     changed: &Changed,
-    dependents: &[Dependent<'_>],
+    (of, dependents): (&Known, &[Dependent<'_>]),
 ) -> Result<(), Failure> {
     let is_own = |dependent: &&Dependent<'_>| {
-        let rest = dependent.name().strip_prefix(args.name.as_str());
+        let rest = dependent.name().strip_prefix(of.name.as_str());
         rest.is_some_and(|rest| rest.starts_with(['/', '@']))
     };
     let (own, clones): (Vec<&Dependent<'_>>, Vec<_>) = dependents.iter().partition(is_own);
