@@ -90,7 +90,9 @@ impl Aim {
                     in_file.walk = Some(Walk::new(blocks, &mut places));
                 } else if spec.map {
                     let least = spec.block.iter().map(|(low, _)| *low).min().unwrap_or(1);
-                    in_file.map = Some(BlockMap::new(in_file.len / least));
+                    // A device may be smaller than what is asked of it.
+                    let there = in_file.len.min(in_file.real);
+                    in_file.map = Some(BlockMap::new(there / least));
                 }
             }
             in_file

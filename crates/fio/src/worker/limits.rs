@@ -20,7 +20,7 @@ impl Worker {
         };
         let of_pass = match (spec.time_based, spec.verify.checksum.is_some()) {
             (true, false) => u64::MAX,
-            (false, _) if !is_queued => u64::MAX,
+            _ if !is_queued => u64::MAX,
             _ if mode.trim_write => files.pass.saturating_add(self.total_limit),
             // Places that may come again are gone on with at once.
             _ if mode.write && mode.random && !spec.map => files.pass.max(files.wanted),

@@ -161,3 +161,38 @@ fn a_job_that_reads_what_nobody_laid_out_says_so() {
     assert!(read(&["--rw=write"]).status.success());
     assert!(read(&["--rw=read"]).status.success(), "the file is there now");
 }
+
+/// What is not queued goes on past its size until its time is over, and then there is none left to read back; what is queued reads back
+/// each pass.
+#[test]
+fn a_job_of_a_given_time_reads_back_what_fio_does() {
+    let write = "--rw=write --size=256k --bs=4k --verify=crc32c --time_based --runtime=300ms";
+    let (error, [read, written]) = counts(write)[0];
+    assert_eq!((error, read.0), (0, 0));
+    assert!(written.0 > 0);
+    let (error, [read, written]) = counts(&format!("{write} --ioengine=libaio"))[0];
+    assert!(error == 0 && read.0 > 0 && read.0.abs_diff(written.0) <= 64, "{read:?} {written:?}");
+    let (error, [read, written]) = counts(&write.replace("=write", "=randrw"))[0];
+    let ratio = read.0 as f64 / written.0 as f64;
+    assert!(error == 0 && (0.7..1.4).contains(&ratio), "as many reads as writes: {ratio}");
+}
+
+/// fio 3.33 reads all 256 blocks of 64 KiB; a map of blocks that aren't there ended the job at the first of them.
+#[test]
+fn random_places_of_a_device_that_is_smaller_than_the_size_are_all_its_own() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let image = dir.path().join("image");
+    std::fs::File::create(&image).and_then(|file| file.set_len(16 << 20)).expect("an image");
+    let made = Command::new("losetup").args(["--find", "--show"]).arg(&image).output();
+    let Some(made) = made.ok().filter(|made| made.status.success()) else {
+        return eprintln!("skipped: no loop device can be had here");
+    };
+    let device = String::from_utf8_lossy(&made.stdout).trim().to_owned();
+    let (filename, mut counted) = (format!("--filename={device}"), Vec::new());
+    for seed in ["--seed=1", "--seed=2"] {
+        let words = ["--rw=randread", "--bs=64k", "--size=20m", &filename, seed];
+        counted.push(json(dir.path(), &words)["jobs"][0]["read"]["total_ios"].as_u64());
+    }
+    Command::new("losetup").arg("--detach").arg(&device).status().expect("it ends");
+    assert_eq!(counted, [Some(256), Some(256)]);
+}

@@ -57,6 +57,11 @@ impl Case {
         ByteCount::mib(mib).bytes() / self.block.bytes()
     }
 
+    /// Bytes of all threads' files together: more than the size, where that is less than a MiB for each.
+    pub fn bytes(&self) -> ByteCount {
+        self.block * self.blocks_of_thread() * u64::from(self.threads)
+    }
+
     /// Random operations of each thread.
     pub(super) fn random_of_thread(&self) -> u64 {
         self.random / u64::from(self.threads)

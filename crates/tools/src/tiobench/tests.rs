@@ -126,3 +126,12 @@ Random Reads
 ";
     assert!(text.contains(expected), "{text}");
 }
+
+#[test]
+fn a_case_tells_what_it_writes_also_where_each_thread_has_a_mib_at_least() {
+    let bytes = |size_mib, threads| {
+        Case { size_mib, block: ByteCount::kib(4), threads, random: 1000 }.bytes()
+    };
+    assert_eq!(bytes(10, 4), ByteCount::mib(8));
+    assert_eq!(bytes(10, 70), ByteCount::mib(70));
+}

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use stdx::ByteCount;
 use stdx::units::{MIB, SizeError};
 use targets::this_machine;
-use tools::tiobench::{self, CaseOutcome, Plan, Step, TiobenchOutcome, table};
+use tools::tiobench::{self, Case, CaseOutcome, Plan, Step, TiobenchOutcome, table};
 
 // tiobench's options.
 #[derive(Args)]
@@ -120,7 +120,7 @@ pub fn run(args: TiobenchArgs) -> Result<(), Failure> {
         drop_caches: args.flush_caches,
     };
     plan.check().map_err(Failure::usage)?;
-    let bytes = ByteCount::mib(plan.sizes_mib.iter().copied().max().unwrap_or(0));
+    let bytes = plan.cases().iter().map(Case::bytes).max().unwrap_or(ByteCount::ZERO);
     let Some(directory) = args.target else {
         return Err(Failure::usage(format!(
             "it would write {bytes}: name the directory to write to with --target DIR (--target . for this one), and less \
