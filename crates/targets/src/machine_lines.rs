@@ -3,6 +3,7 @@
 use super::filesystem;
 use super::machine::{Cache, Flush, SimulatedMachine};
 use lab::design::CellSpec;
+use lab::study::Kind;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
@@ -12,8 +13,9 @@ const NONE: &str = "none";
 /// The machine, a line a part. What the study leaves to the profiles is told as well.
 pub(super) fn of(machine: &SimulatedMachine) -> BTreeMap<String, String> {
     let title = |name: &str| {
+        let held = content(name).map_or(String::new(), |held| format!(", {held}"));
         sim::profile::load(name)
-            .map_or(name.to_owned(), |profile| format!("{} ({name})", profile.title()))
+            .map_or(name.to_owned(), |profile| format!("{} ({name}{held})", profile.title()))
     };
     let mut lines = BTreeMap::new();
     let mut line = |part: &str, what: String| {
@@ -90,6 +92,22 @@ pub(super) fn of(machine: &SimulatedMachine) -> BTreeMap<String, String> {
         line("price of a disk", price.to_string());
     }
     lines
+}
+
+/// What a file holds, as a number by which two runs see whether they read the same; nothing where a name is none of a file.
+fn content(name: &str) -> Option<String> {
+    let bytes = std::fs::read(name).ok()?;
+    Some(format!("content {:08x}", crc32fast::hash(&bytes)))
+}
+
+/// The files that tools of these cells are told what to do by, a line a file.
+pub(super) fn inputs(cells: &[CellSpec]) -> BTreeMap<String, String> {
+    let of_cell = |cell: &CellSpec| match &cell.workload.kind {
+        Kind::Tool(tool) => Some(tool.settings.get("file")?.as_str()?.to_owned()),
+        _ => None,
+    };
+    let names: BTreeSet<String> = cells.iter().filter_map(of_cell).collect();
+    names.into_iter().filter_map(|name| Some((format!("file {name}"), content(&name)?))).collect()
 }
 
 /// The lines of all of these, each machine with the cell that runs on it. A part that is not the same in all says what it is in each,

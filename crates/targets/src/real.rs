@@ -312,7 +312,9 @@ impl Target for HostTarget {
         if machines.is_empty() {
             machines.push((self.machine.clone(), None));
         }
-        machine_lines::of_all(&machines, |machine| self.lines(machine))
+        let mut lines = machine_lines::of_all(&machines, |machine| self.lines(machine));
+        lines.extend(machine_lines::inputs(cells));
+        lines
     }
 
     fn simulated(&self) -> bool {

@@ -171,6 +171,7 @@ impl Target for SimulatedTarget {
         let ssds = ssds::told(&self.study, machines.iter().map(|(machine, _)| machine));
         let mut lines = machine_lines::of_all(&machines, machine_lines::of);
         lines.extend(ssds.map(|how| ("SSDs begin".to_owned(), how)));
+        lines.extend(machine_lines::inputs(cells));
         lines
     }
 

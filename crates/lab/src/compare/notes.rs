@@ -37,6 +37,7 @@ pub(super) fn of(a: &Results, b: &Results) -> Vec<String> {
     differ("Spindle", a.spindle_version.clone(), b.spindle_version.clone());
     differ("seed", a.seed.to_string(), b.seed.to_string());
     let length = |results: &Results| if results.quick { "shortened" } else { "whole" };
+    differ("steady", a.run.steady.clone(), b.run.steady.clone());
     differ("run", length(a).to_owned(), length(b).to_owned());
     let parts: BTreeSet<&String> = a.machine.keys().chain(b.machine.keys()).collect();
     for part in parts {

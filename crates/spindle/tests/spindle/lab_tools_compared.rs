@@ -2,6 +2,7 @@
 //!
 //! What could break: a verdict over jobs that did other work; another main metric than the tool's; a mend that no tool knows.
 
+use crate::lab_runs::printed;
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
@@ -222,5 +223,39 @@ fn a_job_is_compared_with_the_same_one_of_another_name() {
         assert_eq!(main_metrics(&json), ["iops"]);
         let options = text.contains(".rw: ") || text.contains(".bs: ");
         assert!(!options || words.len() == 3, "{text}");
+    }
+}
+
+/// A job file or a profile of one's own that was edited between two runs, or rules of steadiness that were: the runs are not of the same.
+#[test]
+fn what_a_study_reads_from_files_is_told_apart_by_its_content() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).expect(name);
+    let disk = include_str!("../../../../hardware/st3750640as.toml");
+    write("mine.toml", disk);
+    write("jobs.fio", "[a]\nrw=randread\nbs=4k\nsize=1m\n");
+    write(
+        "s.toml",
+        "title = \"t\"\nquestion = \"q?\"\nrepeats = 1\n[machine]\nkind = \"simulated\"\nhost = \"opteron-2008\"\n\
+         disk = \"./mine.toml\"\ndisks = 1\nfilesystem = \"xfs\"\n[layouts.disk]\nlevel = \"disk\"\n\
+         [[factor]]\nname = \"layout\"\nlevels = [\"disk\"]\n\
+         [[workload]]\nname = \"jobs\"\nkind = \"fio\"\nfile = \"jobs.fio\"\n",
+    );
+    let run = |out: &str, set: &[&str]| {
+        printed(dir.path(), &[&["lab", "run", "s.toml", "--out", out], set].concat());
+    };
+    run("first", &[]);
+    write("jobs.fio", "[a]\nrw=randread\nbs=8k\nsize=1m\n");
+    run("job", &[]);
+    write("mine.toml", &format!("{disk}\n# another\n"));
+    run("disk", &[]);
+    run("steady", &["--set", "steady.round=1s"]);
+    for (a, b, told) in [
+        ("first", "job", "file jobs.fio: content "),
+        ("job", "disk", "disks: 1 × "),
+        ("disk", "steady", "steady: rounds of "),
+    ] {
+        let said = printed(dir.path(), &["lab", "compare", a, b]);
+        assert!(said.contains(told), "{a}, {b}: {said}");
     }
 }
