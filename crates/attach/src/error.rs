@@ -6,7 +6,7 @@
 use crate::control::folder::FolderError;
 use crate::uri::UriError;
 use ::md::SyncError;
-use ::md::assemble::AssembleError;
+use ::md::assemble::{AssembleError, Histories};
 use ::md::grow::GrowError;
 use ::md::live::LiveError;
 use ::md::superblock::Uuid;
@@ -98,6 +98,8 @@ pub enum Error {
         drives(*.there)
     )]
     Lacking { set: String, there: usize, expected: usize },
+    #[error("{set}: {histories}; or write to all of them, with --force")]
+    Histories { set: String, histories: Histories },
     #[error("{error} ({elsewhere})")]
     By { error: Box<Error>, elsewhere: &'static str },
     #[error(

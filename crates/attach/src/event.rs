@@ -5,7 +5,7 @@
 
 use crate::error::{Error, log_is_cut};
 use ::md::Cause;
-use ::md::assemble::Why;
+use ::md::assemble::{Histories, Why};
 use ::md::live::LiveError;
 use ::zfs::ZfsError;
 use ::zfs::spa::live::Reason;
@@ -18,9 +18,6 @@ use stdx::{ByteCount, RangeSet};
 use volume::content::Content;
 use volume::lvm::{Lacking, Lacks};
 use volume::partition::copy_as_long;
-
-/// Stretches that are named of what can't be read.
-const STRETCHES_TOLD_MAX: usize = 1000;
 
 /// What makes a set whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -128,6 +125,10 @@ pub enum Event {
         devices: Vec<String>,
         member: String,
         behind: u64,
+    },
+    /// Members count as many events, and are of copies of the set that were used apart.
+    Histories {
+        histories: Histories,
     },
     NoJournal,
     Begun(Work),
@@ -254,6 +255,8 @@ pub enum Event {
         device: Arc<str>,
         bytes: u64,
         stretches: RangeSet,
+        /// So many of the stretches are named at the most.
+        named: usize,
     },
     /// What its intent log holds can't be put into it, since it is damaged.
     LogGivenUp {
@@ -331,6 +334,7 @@ impl Event {
             | Event::TakenBack { .. }
             | Event::LeftOut { .. }
             | Event::WentOn { .. }
+            | Event::Histories { .. }
             | Event::NoJournal
             | Event::Damage { .. }
             | Event::DamageCounted
@@ -462,6 +466,7 @@ impl fmt::Display for Event {
                 if *behind == 1 { "" } else { "s" },
                 devices.join(" -d ")
             ),
+            Event::Histories { histories } => write!(f, "{histories}"),
             Event::NoJournal => f.write_str(
                 "the journal is not there: what was being written when the set stopped may be half there or lost",
             ),
@@ -568,13 +573,13 @@ impl fmt::Display for Event {
                 bytes.start, bytes.end
             ),
             Event::ReadAsZerosLater => f.write_str("what more can't be read is told in the end"),
-            Event::ReadAsZerosAll { device, bytes, stretches } => {
+            Event::ReadAsZerosAll { device, bytes, stretches, named } => {
                 write!(f, "{device}: zeros stood for {bytes} bytes that can't be read")?;
-                for (n, stretch) in stretches.iter().take(STRETCHES_TOLD_MAX).enumerate() {
+                for (n, stretch) in stretches.iter().take(*named).enumerate() {
                     let before = if n == 0 { ": bytes" } else { "," };
                     write!(f, "{before} {} to {}", stretch.start, stretch.end)?;
                 }
-                match stretches.len().saturating_sub(STRETCHES_TOLD_MAX) {
+                match stretches.len().saturating_sub(*named) {
                     0 => Ok(()),
                     more => write!(f, " and {more} stretches more"),
                 }

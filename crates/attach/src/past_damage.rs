@@ -21,6 +21,10 @@ const UNIT_MAX: ByteCount = ByteCount::kib(64);
 
 /// Stretches that are told one by one; more in the end alone.
 const TOLD_MAX: u64 = 100;
+/// Stretches that are named in the end, at the most.
+const NAMED_MAX: usize = 1000;
+/// The same of a volume that lacks devices: by its stripes it is known where the others lie.
+const NAMED_OF_REST: usize = 8;
 /// Stretches that are kept; of more only the bytes are counted.
 const STRETCHES_MAX: usize = 1 << 20;
 
@@ -31,6 +35,8 @@ pub struct PastDamage {
 }
 
 struct Lost {
+    /// Why bytes are not there was told already.
+    is_rest: bool,
     device: Arc<str>,
     events: Events,
     all: RefCell<RangeSet>,
@@ -54,6 +60,10 @@ impl Lost {
     }
 
     fn tell(&self, bytes: Range<u64>, kind: IoErrorKind) {
+        // By stripes these are thousands.
+        if self.is_rest && matches!(kind, IoErrorKind::TooFewMembers | IoErrorKind::CutShort) {
+            return;
+        }
         self.told.set(self.told.get() + 1);
         if self.told.get() <= TOLD_MAX {
             self.events.tell(Event::ReadAsZeros { device: Arc::clone(&self.device), bytes, kind });
@@ -73,18 +83,32 @@ fn is_damage(kind: IoErrorKind) -> bool {
 impl PastDamage {
     /// What lies there, with zeros for what can't be read; that is told.
     pub fn new(below: DeviceRef, events: &Events) -> Rc<PastDamage> {
+        PastDamage::of(below, events, false)
+    }
+
+    /// The same of a volume that lacks some of its devices, which was told: what lay there is summed up in the end.
+    pub fn of_rest(below: DeviceRef, events: &Events) -> Rc<PastDamage> {
+        PastDamage::of(below, events, true)
+    }
+
+    fn of(below: DeviceRef, events: &Events, is_rest: bool) -> Rc<PastDamage> {
         let (device, events) = (below.name(), events.clone());
         let (all, more, told) = Default::default();
-        Rc::new(PastDamage { below, lost: Rc::new(Lost { device, events, all, more, told }) })
+        Rc::new(PastDamage {
+            below,
+            lost: Rc::new(Lost { is_rest, device, events, all, more, told }),
+        })
     }
 
     /// Tells all that could not be read, and says how many bytes that are.
     pub fn tell_all(&self) -> u64 {
-        let Lost { device, events, all, more, .. } = &*self.lost;
+        let Lost { is_rest, device, events, all, more, .. } = &*self.lost;
+        let named = if *is_rest { NAMED_OF_REST } else { NAMED_MAX };
         let stretches = all.borrow().clone();
         let bytes = stretches.total().saturating_add(more.get());
         if bytes > 0 {
-            events.tell(Event::ReadAsZerosAll { device: Arc::clone(device), bytes, stretches });
+            let device = Arc::clone(device);
+            events.tell(Event::ReadAsZerosAll { device, bytes, stretches, named });
         }
         bytes
     }

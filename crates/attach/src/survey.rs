@@ -20,15 +20,18 @@ use crate::sets::running::client::picture;
 use crate::sets::running::protocol::Doing;
 use crate::sets::sources::written_elsewhere;
 use ::host::probe::Unwrap;
-use ::md::assemble::{Choice, Found, Superblock, level_of};
+use ::md::assemble::{Choice, Found, Histories, Superblock, level_of};
 use ::md::superblock::{ALL_SECTORS, Role};
 use rt::{DeviceRef, Request};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use stdx::{ByteCount, MIB, Offset};
 use volume::content::{Content, identify};
-use volume::lvm::{Group, Lacks, LogicalVolume};
+use volume::lvm::{Group, Lacks, LogicalVolume, LvmError, is_labelled};
 
+/// A physical volume of LVM inside of a logical volume.
+const GUEST: &str =
+    "LVM2 physical volume of a guest: lvm dump makes an image of it, and scan looks into that";
 /// Bytes at the start of a place that are looked at for anything but zeros, where nothing is known by its form.
 const START: ByteCount = ByteCount(MIB);
 
@@ -43,6 +46,8 @@ pub enum Holds {
     PoolSpare,
     /// It is a physical volume of the group that is called so.
     Physical(String),
+    /// What lies on this set shows through on it, and it is no member of that: its superblock is gone.
+    OfSet(String),
     /// It is divided by this kind of table.
     Partitions(&'static str),
     /// A file system, swap space, or what is encrypted.
@@ -119,6 +124,8 @@ pub struct SetSeen {
     pub force_helps: bool,
     /// Devices that went on without those that count, where these are too few and they are enough by themselves.
     pub alone: Vec<String>,
+    /// That members are of copies of it that were used apart, where they are.
+    pub histories: Option<Histories>,
     /// What it holds; or why it can't be opened.
     pub place: Result<Place, String>,
 }
@@ -131,7 +138,7 @@ impl SetSeen {
 
     /// Whether each slot has such a member.
     pub fn is_whole(&self) -> bool {
-        self.whole() == self.slots.len() && self.place.is_ok()
+        self.whole() == self.slots.len() && self.place.is_ok() && self.histories.is_none()
     }
 }
 
@@ -151,6 +158,10 @@ pub struct GroupSeen {
     pub free: ByteCount,
     /// The `seqno` of the text that is shown, where newer ones are damaged.
     pub older: Option<u64>,
+    /// Physical volumes that several devices bear: their UUIDs, and the devices. Nothing of the group is opened then.
+    pub alike: Vec<(String, Vec<String>)>,
+    /// The files that are to be named for the first of each of these.
+    pub first_of_alike: Vec<PathBuf>,
     /// Devices of it that end before its extents do, each with what it has and how long it should be, in bytes.
     pub short: Vec<(String, u64, u64)>,
 }
@@ -171,10 +182,11 @@ impl Survey {
         let seen = Seen { pools, disks: pools.disks() };
         let files = seen.disks.files.iter().enumerate();
         let devices = files.map(|(at, file)| seen.file(at, file)).collect();
+        let groups = seen.disks.groups.iter().enumerate();
         Survey {
             devices,
             sets: seen.sets(),
-            groups: seen.disks.groups.iter().map(|one| seen.group(one)).collect(),
+            groups: groups.map(|(at, one)| seen.group(at, one)).collect(),
         }
     }
 }
@@ -202,24 +214,36 @@ impl Seen<'_> {
 
     fn place(&self, name: String, device: &DeviceRef, whole: Whole) -> Place {
         let by_force = matches!(whole, Whole::Array(at) if self.disks.arrays[at].by_force);
-        let parts = self.disks.parts.iter().filter(|part| part.on == whole);
-        let parts: Vec<(&Part, Place)> = parts
-            .map(|part| {
-                let name = format!("{name}:{}", part.partition.number);
-                let holds = self.holds(&part.device);
-                let size = part.partition.len;
-                let lacks =
-                    part.partition.cut.map(|all| format!("cut short: its table has it {all} long"));
-                (part, Place { name, size, holds, by_force, lacks, parts: Vec::new() })
-            })
-            .collect();
-        let holds = match (self.belongs(device), parts.first()) {
+        let (form, parts) = self.parts(&name, whole, by_force);
+        let holds = match (self.belongs(device), form) {
             (Some(belongs), _) => belongs,
-            (None, Some((part, _))) => Holds::Partitions(part.form),
+            (None, Some(form)) => Holds::Partitions(form),
             (None, None) => self.holds(device),
         };
-        let parts = parts.into_iter().map(|(_, place)| place).collect();
         Place { name, size: device.geometry().capacity, holds, by_force, lacks: None, parts }
+    }
+
+    /// The partitions of what is called so, and the kind of its table.
+    fn parts(
+        &self,
+        name: &str,
+        whole: Whole,
+        by_force: bool,
+    ) -> (Option<&'static str>, Vec<Place>) {
+        let parts = self.disks.parts.iter().filter(|part| part.on == whole);
+        let place = |part: &Part| {
+            let name = format!("{name}:{}", part.partition.number);
+            let holds = match whole {
+                Whole::Logical(..) => self.in_volume(&part.device),
+                Whole::File(_) | Whole::Array(_) => self.holds(&part.device),
+            };
+            let size = part.partition.len;
+            let lacks =
+                part.partition.cut.map(|all| format!("cut short: its table has it {all} long"));
+            Place { name, size, holds, by_force, lacks, parts: Vec::new() }
+        };
+        let form = parts.clone().next().map(|part| part.form);
+        (form, parts.map(place).collect())
     }
 
     /// Whose device it is.
@@ -230,7 +254,15 @@ impl Seen<'_> {
         if let Some(set) = all.into_iter().find(|found| found.iter().any(is_it)) {
             return Some(Holds::Member(self.set_name(set)));
         }
+        if let Some(upper) = self.disks.shown_physical(device) {
+            return Some(Holds::OfSet(self.called(upper)));
+        }
         for pool in &self.pools.found {
+            let of_set = pool.copies.iter().filter(|copy| Rc::ptr_eq(&copy.device, device));
+            let mut of_set = of_set.filter_map(|copy| pool.members.get(&copy.guid));
+            if let Some(used) = of_set.find(|used| self.disks.shows_beside(device, &used.device)) {
+                return Some(Holds::OfSet(self.called(&used.device)));
+            }
             let mut devices = pool.members.values().chain(&pool.copies).map(|one| &one.device);
             if devices.any(|member| Rc::ptr_eq(member, device)) {
                 return Some(Holds::PoolDevice(pool.name.clone()));
@@ -239,11 +271,12 @@ impl Seen<'_> {
         if self.pools.auxiliary.iter().any(|member| Rc::ptr_eq(&member.device, device)) {
             return Some(Holds::PoolSpare);
         }
-        let of_group = self
-            .disks
-            .groups
-            .iter()
-            .find(|group| group.found.values().any(|found| Rc::ptr_eq(&found.device, device)));
+        let bears = |group: &&Group| {
+            let alike = group.alike.iter().flat_map(|one| &one.devices);
+            let mut all = group.found.values().map(|found| &found.device).chain(alike);
+            all.any(|physical| Rc::ptr_eq(physical, device))
+        };
+        let of_group = self.disks.groups.iter().find(bears);
         of_group.map(|group| Holds::Physical(group.group.name.clone()))
     }
 
@@ -351,11 +384,12 @@ impl Seen<'_> {
             by_force,
             force_helps,
             alone,
+            histories: choice.as_ref().and_then(Choice::histories),
             place,
         }
     }
 
-    fn group(&self, group: &Group) -> GroupSeen {
+    fn group(&self, at: usize, group: &Group) -> GroupSeen {
         let described = &group.group;
         let extent = described.extent_sectors.saturating_mul(volume::lvm::SECTOR);
         let physical = described.physical.iter().map(|(name, physical)| {
@@ -369,20 +403,25 @@ impl Seen<'_> {
             .flat_map(|name| described.free(name))
             .map(|range| range.end - range.start)
             .sum();
-        let visible = described.logical.iter().filter(|volume| volume.visible);
-        let logical = visible.map(|volume| {
+        let visible = described.logical.iter().enumerate().filter(|(_, volume)| volume.visible);
+        let logical = visible.map(|(place, volume)| {
             let name = format!("{}/{}", self.disks.group_name(group), volume.name);
             match group.open_in_part(&self.disks.context().rt(), &volume.name) {
                 Ok(device) => {
                     let lacks = lacks(group, volume);
                     let size = device.geometry().capacity;
-                    let holds = match lacks {
-                        Some(_) => self.rest_holds(&device),
-                        None => self.volume(&name, &device),
-                    };
                     let opened = self.disks.volume_in_part(&name);
                     let by_force = opened.is_ok_and(|opened| opened.by_force);
-                    Ok(Place { name, size, holds, by_force, lacks, parts: Vec::new() })
+                    let (form, parts) = self.parts(&name, Whole::Logical(at, place), by_force);
+                    let holds = match (&lacks, form) {
+                        (Some(_), _) => self.rest_holds(&device),
+                        (None, Some(form)) => Holds::Partitions(form),
+                        (None, None) => self.volume(&name, &device),
+                    };
+                    Ok(Place { name, size, holds, by_force, lacks, parts })
+                }
+                Err(LvmError::Alike { .. }) => {
+                    Err((name, "which of the devices above counts is to be said".to_owned()))
                 }
                 Err(error) => Err((name, error.to_string())),
             }
@@ -391,7 +430,18 @@ impl Seen<'_> {
             let has = found.device.geometry().capacity.bytes();
             (self.called(&found.device), has, needed)
         });
+        let alike = group.alike.iter().map(|one| {
+            let devices = one.devices.iter().map(|device| self.called(device));
+            (one.id.to_string(), devices.collect())
+        });
+        let alike: Vec<(String, Vec<String>)> = alike.collect();
+        let first_of_alike = match alike.is_empty() {
+            true => Vec::new(),
+            false => self.disks.with_first_of_alike(group),
+        };
         GroupSeen {
+            alike,
+            first_of_alike,
             name: described.name.clone(),
             uuid: described.id.to_string(),
             physical: physical.collect(),
@@ -412,7 +462,18 @@ impl Seen<'_> {
             .find(|pool| pool.members.values().any(|member| *member.device.name() == *name));
         match of_pool {
             Some(pool) => Holds::PoolDevice(pool.name.clone()),
-            None => self.holds(device),
+            None => self.in_volume(device),
+        }
+    }
+
+    /// What lies in a logical volume, where no physical volumes are looked for: those of a guest are not the host's.
+    fn in_volume(&self, device: &DeviceRef) -> Holds {
+        let looked = Rc::clone(device);
+        match self.holds(device) {
+            Holds::Unknown if self.disks.wait(async move { is_labelled(&looked).await }) => {
+                Holds::Signature(GUEST, None)
+            }
+            holds => holds,
         }
     }
 
@@ -437,6 +498,7 @@ impl Seen<'_> {
                 Whole::Array(at) => {
                     self.disks.arrays.get(at).map(|array| self.set_name(array.found()))
                 }
+                Whole::Logical(..) => Some(part.of.clone()),
             };
             return format!("{}:{}", whole.unwrap_or_default(), part.partition.number);
         }

@@ -73,6 +73,16 @@ pub fn is_partition_of(part: &Path, whole: &Path) -> bool {
     part.join("partition").exists() && part.parent() == Some(&whole)
 }
 
+/// Whether the kernel has put together the block device at one path from what lies at the other (device mapper, md), and not as one of LVM's
+/// volumes: those begin with what whoever has them wrote there.
+pub fn stands_on(upper: &Path, lower: &Path) -> bool {
+    let (Ok(upper), Ok(lower)) = (std::fs::metadata(upper), std::fs::metadata(lower)) else {
+        return false;
+    };
+    let sysfs = Sysfs::own();
+    upper.file_type().is_block_device() && sysfs.stands_on(upper.rdev(), &sysfs.reach(&lower))
+}
+
 /// Bytes of some storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Extent {
@@ -165,6 +175,14 @@ impl Sysfs {
                 self.below(rdev, depth - 1, all);
             }
         }
+    }
+
+    fn stands_on(&self, upper: u64, lower: &Reach) -> bool {
+        let uuid = self.folder(upper).map(|folder| folder.join("dm/uuid"));
+        let uuid = uuid.and_then(|file| std::fs::read_to_string(file).ok());
+        let is_volume = uuid.is_some_and(|uuid| uuid.starts_with("LVM-"));
+        let below = self.reach_of_device(upper).below;
+        !is_volume && below.iter().any(|below| below.meets(&lower.own))
     }
 
     fn reach(&self, found: &Metadata) -> Reach {
@@ -290,6 +308,12 @@ mod tests {
             Extent::all(Identity(found.dev(), found.ino()))
         };
         assert_eq!(sysfs.extent(whole, DEPTH_MAX), its_file);
+        let stands = |a, b| sysfs.stands_on(a, &sysfs.reach_of_device(b));
+        assert!(stands(home, one) && !stands(one, home) && !stands(home, two));
+        assert!(!stands(home, data), "both stand on one disk");
+        fs::create_dir(root.join("devices/dm-1/dm")).expect("made");
+        fs::write(root.join("devices/dm-1/dm/uuid"), "LVM-x\n").expect("written");
+        assert!(!stands(data, one), "a logical volume");
         let meet = |a, b| sysfs.reach_of_device(a).meets(&sysfs.reach_of_device(b));
         for (a, b) in
             [(sda, one), (sda, two), (whole, half), (whole, first), (home, one), (home, sda)]

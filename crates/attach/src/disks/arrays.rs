@@ -71,6 +71,13 @@ impl Array {
         sources::is_called(&self.found, called)
     }
 
+    /// Whether each of its members begins as it does: a mirror whose superblocks lie at the end.
+    pub(super) fn begins_as_its_members(&self) -> bool {
+        let begins =
+            |found: &Found| found.superblock.level() == 1 && found.superblock.data_offset() == 0;
+        self.found.iter().all(begins)
+    }
+
     /// What its device is called below /dev.
     pub(super) fn device_path(&self) -> PathBuf {
         let name = self.found.first().and_then(|one| name::device_name(&one.superblock));
@@ -219,7 +226,10 @@ fn for_writing(context: &Context, choice: Choice, run: bool) -> Result<LiveArray
     match choice.lacks_journal() {
         true => live::open_choice(context, choice, false)
             .map_err(|error| by(error, "spindle md assemble --force")),
-        false => live::open_choice(context, choice, false),
+        false => live::open_choice(context, choice, false).map_err(|error| match error {
+            Error::Histories { .. } => by(error, "spindle md assemble --force"),
+            error => error,
+        }),
     }
 }
 

@@ -31,8 +31,7 @@ use std::collections::BTreeSet;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::rc::{Rc, Weak};
-use std::sync::Arc;
-use volume::lvm::{self, Group, Lacking, Lacks, find_groups};
+use volume::lvm::{self, Group, Lacking, Lacks};
 use volume::partition::{self, Partition, Table};
 
 /// A partition of a device.
@@ -50,9 +49,9 @@ pub struct Part {
 }
 
 impl Part {
-    /// Whether it lies on a RAID set.
-    pub fn is_on_array(&self) -> bool {
-        matches!(self.on, Whole::Array(_))
+    /// Whether it lies on a file or block device itself.
+    pub fn is_on_file(&self) -> bool {
+        matches!(self.on, Whole::File(_))
     }
 
     /// What of it the end of its disk cuts off.
@@ -141,6 +140,8 @@ pub struct Disks {
     pub groups: Vec<Group>,
     /// Physical volumes of which no group is known.
     pub apart: Vec<lvm::Found>,
+    /// Devices that bear a physical volume of another that lies on them, each with that one.
+    pub(super) beneath: Vec<(DeviceRef, DeviceRef)>,
     /// Whether there are, or were, groups or changes of them that can't be had: why is among the complaints.
     pub lacks_groups: bool,
     /// What could not be had, and why; but for sets.
@@ -200,7 +201,7 @@ impl Disks {
 
     fn none(context: Rc<Context>) -> Disks {
         let (files, opened, arrays, refused, live, taken) = Default::default();
-        let (parts, groups, apart, lacks_groups) = Default::default();
+        let (parts, groups, apart, beneath, lacks_groups) = Default::default();
         let (complaints, of_refused) = Default::default();
         let (elsewhere, unreached, unsearched) = Default::default();
         Disks {
@@ -214,6 +215,7 @@ impl Disks {
             parts,
             groups,
             apart,
+            beneath,
             lacks_groups,
             complaints,
             of_refused,
@@ -292,6 +294,7 @@ impl Disks {
 
     fn add_written(&self, volumes: &[Written], writing: &mut Writing) -> Result<(), Error> {
         for Written { volume, run } in volumes {
+            self.refuse_alike(volume)?;
             let below = self.below(volume)?;
             let mut its = self.writing(&below);
             its.sets.values_mut().for_each(|with_fewer| *with_fewer |= run);
@@ -343,6 +346,7 @@ impl Disks {
         disks.open_arrays(members, writing, given);
         disks.find_parts_of_arrays();
         disks.find_groups(&names);
+        disks.find_parts_of_volumes();
         disks.unsearched =
             paths.iter().flat_map(|path| folders_in(path)).take(FOLDERS_MAX).collect();
         Ok(disks)
@@ -459,7 +463,7 @@ impl Disks {
         self.find_parts(whole.collect());
     }
 
-    fn find_parts(&mut self, whole: Vec<(DeviceRef, Whole, String)>) {
+    pub(super) fn find_parts(&mut self, whole: Vec<(DeviceRef, Whole, String)>) {
         let (parts, complaints) = self.wait(async move {
             let (mut parts, mut complaints) = (Vec::new(), Vec::new());
             for (device, on, of) in whole {
@@ -482,18 +486,6 @@ impl Disks {
         });
         self.parts.extend(parts);
         self.complaints.extend(complaints);
-    }
-
-    /// Looks for volume groups on all but the members of sets.
-    fn find_groups(&mut self, members: &BTreeSet<Arc<str>>) {
-        let (files, arrays) = (self.files.iter(), self.arrays.iter().map(|array| &array.device));
-        let all = files.chain(arrays).chain(self.parts.iter().map(|part| &part.device));
-        let physical: Vec<DeviceRef> =
-            all.filter(|device| !members.contains(&device.name())).cloned().collect();
-        let found = self.wait(async move { find_groups(&physical).await });
-        self.complaints.extend(found.errors.iter().map(ToString::to_string));
-        (self.groups, self.apart, self.lacks_groups) =
-            (found.groups, found.apart, found.is_lacking);
     }
 
     /// The sets that can't be opened.

@@ -5,6 +5,7 @@
 //!   SET                 a RAID set, by any name that spindle md takes: its name with or without its host's,
 //!                       the one below /dev, its UUID, or the path of a member
 //!   SET:N  DEVICE:N     a partition of a set or of a device
+//!   GROUP/VOLUME:N      a partition of a logical volume
 //!   DEVICE              a file or block device, or an export of an NBD server by its URI
 //! ```
 //!
@@ -13,9 +14,6 @@
 //!
 //! **What lies below** a logical volume is all that its group lies on: a change of the group is a change of it, so
 //! who serves a volume for writing keeps others from changing the group.
-//!
-//! **Readers' locks.** What is read for long keeps writers off the devices below, by the lock that many readers may
-//! have. Devices that are written by this process have the writer's lock, and keep it.
 
 use super::arrays::Array;
 use super::open::{Disks, Part};
@@ -23,10 +21,7 @@ use super::wanted::Writing;
 use super::whole::Whole;
 use crate::error::{Error, there_are};
 use crate::paths::absolute;
-use crate::sets::missing;
-use crate::sets::place::lies_on;
 use crate::uri::{Uri, is_uri};
-use ::md::assemble::Choice;
 use host::identity::same;
 use rt::DeviceRef;
 use std::collections::{BTreeMap, BTreeSet};
@@ -50,7 +45,7 @@ pub struct Opened {
 }
 
 /// What a name means.
-enum Named<'a> {
+pub(super) enum Named<'a> {
     Array(&'a Array),
     Part(&'a Part),
     File(&'a DeviceRef),
@@ -75,7 +70,7 @@ enum Place {
     Logical(Id, String),
 }
 
-fn is_same_file(device: &DeviceRef, path: &Path) -> bool {
+pub(super) fn is_same_file(device: &DeviceRef, path: &Path) -> bool {
     let name = device.name();
     Path::new(&*name) == path || same(Path::new(&*name), path)
 }
@@ -105,7 +100,7 @@ impl Disks {
         if let Named::Logical(group, volume) = named {
             group.volume(volume).map_err(|error| self.lacks(error))?;
         }
-        let read_only = Disks::bars_writing(&named).or_else(|| self.unwritable(&below));
+        let read_only = self.bars_writing(&named).or_else(|| self.unwritable(&below));
         let lacking = if in_part { Disks::lacking(&named) } else { Vec::new() };
         let device = match named {
             Named::Array(array) => Rc::clone(&array.device),
@@ -162,7 +157,7 @@ impl Disks {
         array.or_else(|| file.map(|at| format!("{} is open for reading", self.files[*at].name())))
     }
 
-    fn named<'a>(&'a self, called: &'a str) -> Result<Option<Named<'a>>, Error> {
+    pub(super) fn named<'a>(&'a self, called: &'a str) -> Result<Option<Named<'a>>, Error> {
         if let Some(array) = self.array(called)? {
             return Ok(Some(Named::Array(array)));
         }
@@ -170,14 +165,24 @@ impl Disks {
             && let Ok(number) = number.parse::<u32>()
         {
             let array = self.array(whole)?;
+            let logical = whole.strip_prefix("/dev/").unwrap_or(whole).split_once('/');
             let is_meant = |part: &&Part| {
                 let of = match part.on {
                     Whole::Array(at) => array.is_some_and(|array| self.arrays[at].set == array.set),
                     Whole::File(at) => is_same_file(&self.files[at], Path::new(whole)),
+                    Whole::Logical(at, place) => logical.is_some_and(|(group, volume)| {
+                        let of = &self.groups[at];
+                        self.groups_called(group).any(|one| one.group.id == of.group.id)
+                            && of.group.logical[place].name == volume
+                    }),
                 };
                 of && part.partition.number == number
             };
-            if let Some(part) = self.parts.iter().find(is_meant) {
+            let mut meant = self.parts.iter().filter(is_meant);
+            if let Some(part) = meant.next() {
+                if let (Some((group, volume)), Some(_)) = (logical, meant.next()) {
+                    self.only_group(group, Some(volume))?;
+                }
                 return Ok(Some(Named::Part(part)));
             }
         }
@@ -231,16 +236,26 @@ impl Disks {
     }
 
     /// What a device is, by whichever way it was opened; nothing for one that is none of the disks'.
-    fn named_device<'a>(&'a self, device: &DeviceRef, name: &'a str) -> Option<Named<'a>> {
+    pub(super) fn named_device<'a>(
+        &'a self,
+        device: &DeviceRef,
+        name: &'a str,
+    ) -> Option<Named<'a>> {
         if let Some(part) = self.parts.iter().find(|part| Rc::ptr_eq(&part.device, device)) {
             return Some(Named::Part(part));
         }
         match self.whole(device) {
             Some(Whole::File(at)) => Some(Named::File(&self.files[at])),
             Some(Whole::Array(at)) => Some(Named::Array(&self.arrays[at])),
+            Some(Whole::Logical(at, place)) => Some(self.logical_at(at, place)),
             // They are opened anew each time, and told by their names.
             None => self.logical(name),
         }
+    }
+
+    fn logical_at(&self, group: usize, place: usize) -> Named<'_> {
+        let group = &self.groups[group];
+        Named::Logical(group, &group.group.logical[place].name)
     }
 
     fn place(&self, named: &Named<'_>) -> Place {
@@ -270,10 +285,16 @@ impl Disks {
         match named {
             Named::File(_) => Vec::new(),
             Named::Array(array) => array.members.iter().flat_map(with_below).collect(),
-            Named::Part(part) => with_below(match part.on {
-                Whole::File(at) => &self.files[at],
-                Whole::Array(at) => &self.arrays[at].device,
-            }),
+            Named::Part(part) => match part.on {
+                Whole::File(at) => with_below(&self.files[at]),
+                Whole::Array(at) => with_below(&self.arrays[at].device),
+                Whole::Logical(at, place) => {
+                    let volume = self.logical_at(at, place);
+                    let mut places = self.underneath(&volume);
+                    places.push(self.place(&volume));
+                    places
+                }
+            },
             Named::Logical(group, _) => {
                 group.found.values().flat_map(|found| with_below(&found.device)).collect()
             }
@@ -346,6 +367,7 @@ impl Disks {
                 let whole = match part.on {
                     Whole::File(at) => file(&self.files[at]),
                     Whole::Array(at) => self.arrays[at].device_path(),
+                    Whole::Logical(..) => Path::new("/dev").join(&part.of),
                 };
                 numbered(&whole, part.partition.number).into()
             }
@@ -365,7 +387,7 @@ impl Disks {
     fn part_name(&self, part: &Part) -> String {
         let of = match part.on {
             Whole::Array(at) => self.arrays[at].short_name(),
-            Whole::File(_) => &part.of,
+            Whole::File(_) | Whole::Logical(..) => &part.of,
         };
         format!("{of}:{}", part.partition.number)
     }
@@ -406,6 +428,12 @@ impl Disks {
         files.chain(below.arrays.iter().copied().map(Whole::Array)).collect()
     }
 
+    /// Those by their names.
+    pub(super) fn file_names(&self, below: &Below) -> Vec<PathBuf> {
+        let files = self.files_of(below).into_iter();
+        files.map(|at| Path::new(&*self.files[at].name()).to_owned()).collect()
+    }
+
     /// The files that it lies on, members of sets among them.
     fn files_of(&self, below: &Below) -> BTreeSet<usize> {
         let members = below.arrays.iter().flat_map(|at| &self.arrays[*at].members);
@@ -435,7 +463,7 @@ impl Disks {
             let Some(named) = self.named_device(device, &name) else { continue };
             let mut below = Below::default();
             self.add_named(&named, &mut below);
-            let why = self.unwritable(&below).or_else(|| Disks::bars_writing(&named));
+            let why = self.unwritable(&below).or_else(|| self.bars_writing(&named));
             if let Some(why) = why {
                 return Some((self.called(device), why));
             }
@@ -444,13 +472,19 @@ impl Disks {
     }
 
     /// What the volume itself says.
-    fn bars_writing(named: &Named<'_>) -> Option<String> {
+    fn bars_writing(&self, named: &Named<'_>) -> Option<String> {
         let (group, volume) = match named {
             Named::Part(part) if part.partition.cut.is_some() => {
                 return Some(format!("{}, which it lies on, ends before it does", part.of));
             }
+            Named::Part(part) => match part.on {
+                Whole::Logical(at, place) => {
+                    return self.bars_writing(&self.logical_at(at, place));
+                }
+                Whole::File(_) | Whole::Array(_) => return None,
+            },
             Named::Logical(group, volume) => (group, volume),
-            _ => return None,
+            Named::Array(_) | Named::File(_) => return None,
         };
         if let Some(older) = group.older() {
             return Some(older.to_string());
@@ -499,7 +533,7 @@ impl Disks {
         Ok(below)
     }
 
-    fn add_named(&self, named: &Named<'_>, below: &mut Below) {
+    pub(super) fn add_named(&self, named: &Named<'_>, below: &mut Below) {
         // All of them are the disks'.
         let mut add = |device| {
             let _ = self.add_device(device, below);
@@ -513,7 +547,7 @@ impl Disks {
     }
 
     /// False for a device that is none of the disks'.
-    fn add_device(&self, device: &DeviceRef, below: &mut Below) -> bool {
+    pub(super) fn add_device(&self, device: &DeviceRef, below: &mut Below) -> bool {
         let whole = match self.parts.iter().find(|part| Rc::ptr_eq(&part.device, device)) {
             Some(part) => Some(part.on),
             None => self.whole(device),
@@ -525,86 +559,20 @@ impl Disks {
             Some(Whole::Array(at)) => {
                 below.arrays.insert(at);
             }
+            Some(Whole::Logical(at, _)) => {
+                for found in self.groups[at].found.values() {
+                    self.add_device(&found.device, below);
+                }
+            }
             None => return false,
         }
         true
     }
 
-    fn whole(&self, device: &DeviceRef) -> Option<Whole> {
+    pub(super) fn whole(&self, device: &DeviceRef) -> Option<Whole> {
         let file = self.files.iter().position(|file| Rc::ptr_eq(file, device));
         let array = || self.arrays.iter().position(|array| Rc::ptr_eq(&array.device, device));
         file.map(Whole::File).or_else(|| array().map(Whole::Array))
-    }
-
-    /// Whether this process writes to a file or block device, by a volume on it.
-    pub fn is_writing(&self, path: &Path) -> bool {
-        let live = self.arrays.iter().filter(|array| array.unwritable.is_none());
-        let mut members = live.flat_map(|array| &array.members);
-        let files = self.files.iter().zip(&self.opened);
-        let mut files = files.filter(|(_, (base, written))| *written && !base.is_closed());
-        members.any(|device| lies_on(Path::new(&*device.name()), path))
-            || files.any(|(device, _)| is_same_file(device, path))
-    }
-
-    /// Tells who was left out of the sets that a volume lies on.
-    ///
-    /// # Errors
-    /// Several are called so.
-    pub fn tell_left_out(&self, called: &str) -> Result<(), Error> {
-        for at in self.below(called)?.arrays {
-            let array = &self.arrays[at];
-            if let Ok(mut choice) = Choice::of(array.set, array.found().to_vec()) {
-                if array.by_force {
-                    choice.accept_stale();
-                }
-                missing::tell_left_out(self.context().events(), &choice);
-            }
-        }
-        Ok(())
-    }
-
-    /// Keeps writers off what the volume lies on, for as long as the disks live. Where somebody writes already
-    /// nothing is kept off, and it was told when the disks were opened.
-    ///
-    /// # Errors
-    /// Where several are called so.
-    pub fn keep_writers_off(&self, called: &str) -> Result<(), Error> {
-        let below = self.below(called)?;
-        self.lock(&below);
-        Ok(())
-    }
-
-    /// The same for what these devices lie on: files, sets, partitions, and logical volumes, which are told by their
-    /// names.
-    pub fn keep_writers_off_devices<'a>(&self, devices: impl Iterator<Item = &'a DeviceRef>) {
-        let mut below = Below::default();
-        for device in devices {
-            let name = device.name();
-            if let Some(named) = self.named_device(device, &name) {
-                self.add_named(&named, &mut below);
-            }
-        }
-        self.lock(&below);
-    }
-
-    fn lock(&self, below: &Below) {
-        let members = below.arrays.iter().flat_map(|at| match &self.arrays[*at].unwritable {
-            Some(_) => &self.arrays[*at].members[..],
-            // Written here.
-            None => &[],
-        });
-        // A member may be a partition of a file.
-        let mut own = Below::default();
-        members.for_each(|device| {
-            self.add_device(device, &mut own);
-        });
-        for at in below.files.iter().copied().chain(own.files) {
-            let (file, is_written) = &self.opened[at];
-            if !is_written {
-                // Where it can't be had somebody writes, which was told.
-                file.keep_writers_off();
-            }
-        }
     }
 
     /// Volumes as they can be named, the shortest way.

@@ -7,4 +7,6 @@ pub enum Whole {
     File(usize),
     /// A RAID set.
     Array(usize),
+    /// A logical volume: by its group's place, and its own in that.
+    Logical(usize, usize),
 }

@@ -19,7 +19,7 @@ use super::running::connection::{answer, ask_all, connect};
 use super::running::protocol::{Ask, Holder, Picture};
 use crate::context::Context;
 use crate::control::server::Bound;
-use crate::disks::{Below, Disks, Whole, Writing};
+use crate::disks::{Below, Disks, Part, Whole, Writing};
 use crate::error::Error;
 use crate::event::{Event, Events};
 use crate::sets::running::RunningSets;
@@ -301,7 +301,10 @@ impl Pools {
                 }
             }
         }
-        devices.extend(disks.parts.iter().map(|part| Rc::clone(&part.device)));
+        // What lies on top comes first.
+        let (below, above): (Vec<&Part>, Vec<&Part>) =
+            disks.parts.iter().partition(|part| part.is_on_file());
+        devices.extend(above.into_iter().chain(below).map(|part| Rc::clone(&part.device)));
         devices.extend(disks.arrays.iter().map(|array| Rc::clone(&array.device)));
         devices.extend(disks.files.iter().cloned());
         let (found, auxiliary) = look(&disks, &devices);
@@ -395,11 +398,16 @@ impl Pools {
         // What lies on top of a set or volume group shows through on a member of it: that is no copy.
         let is_plain = |device: &DeviceRef| {
             let (files, parts) = (self.disks.files.iter(), self.disks.parts.iter());
-            let parts = parts.filter(|part| !part.is_on_array()).map(|part| &part.device);
+            let parts = parts.filter(|part| part.is_on_file()).map(|part| &part.device);
             files.chain(parts).any(|plain| Rc::ptr_eq(plain, device))
         };
         for copy in &pool.copies {
             let Some(used) = pool.members.get(&copy.guid) else { continue };
+            if self.disks.shows_beside(&copy.device, &used.device) {
+                let what = format!("a device of pool '{}'", pool.name);
+                let text = self.disks.shows_through(&copy.device, &used.device, &what, None);
+                self.disks.context().tell(Event::Complaint(text));
+            }
             if is_plain(&used.device) && is_plain(&copy.device) {
                 let (used, copy) = (self.name_of(&used.device), self.name_of(&copy.device));
                 let pool = pool.name.clone();

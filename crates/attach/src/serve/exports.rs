@@ -137,8 +137,8 @@ impl Served {
     fn open(&mut self, settings: ExportSettings) -> Result<(), Error> {
         let ExportSettings { name, path, volume, readonly: read_only, description, .. } = settings;
         let ExportSettings { force, skip_damaged, .. } = settings;
-        let mut device = match (path, volume) {
-            (Some(path), _) => self.open_path(&path, read_only)?,
+        let (mut device, lacks) = match (path, volume) {
+            (Some(path), _) => (self.open_path(&path, read_only)?, false),
             (_, Some(volume)) => {
                 self.on_devices.push((name.clone(), volume.clone()));
                 self.open_volume(volume, read_only, force, skip_damaged)?
@@ -147,7 +147,10 @@ impl Served {
         };
         if skip_damaged {
             let events = self.session.pools.disks().context().events();
-            let past = PastDamage::new(device, events);
+            let past = match lacks {
+                true => PastDamage::of_rest(device, events),
+                false => PastDamage::new(device, events),
+            };
             self.past_damage.push(ToTell(Rc::clone(&past)));
             device = past;
         }
@@ -195,13 +198,14 @@ impl Served {
         }
     }
 
+    /// A volume, and whether it lacks some of its devices.
     fn open_volume(
         &mut self,
         volume: String,
         read_only: bool,
         force: bool,
         in_part: bool,
-    ) -> Result<DeviceRef, Error> {
+    ) -> Result<(DeviceRef, bool), Error> {
         let pools = &self.session.pools;
         let found = match in_part {
             true => pools.disks().volume_in_part(&volume),
@@ -224,14 +228,19 @@ impl Served {
                 Some(_) if read_only => {
                     let (_, device) = self.session.volume(&volume)?;
                     self.read.push(OnlyRead::OfPool(volume));
-                    return Ok(Rc::new(device));
+                    return Ok((Rc::new(device), false));
                 }
                 Some(found) => {
                     let found = Rc::clone(found);
-                    return self.open_in_pool(&found, volume, force);
+                    return Ok((self.open_in_pool(&found, volume, force)?, false));
                 }
             },
         };
+        if read_only && opened.read_only.is_some() {
+            // Who writes was told when the set was opened.
+            pools.disks().tell_left_out(&volume)?;
+        }
+        let lacks = !opened.lacking.is_empty();
         for lacking in opened.lacking {
             self.tell(Event::ReadInPart { volume: volume.clone(), lacking });
         }
@@ -242,7 +251,7 @@ impl Served {
                 return Err(Error::NotWritable { volume, why });
             }
         }
-        Ok(opened.device)
+        Ok((opened.device, lacks))
     }
 
     /// A pool for writing, opened once.

@@ -18,8 +18,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Opens a chosen set for writing.
 ///
 /// # Errors
-/// It can't be.
+/// It can't be; or its members are of different histories, and it is not forced.
 pub fn open_choice(context: &Context, choice: Choice, force: bool) -> Result<LiveArray, Error> {
+    if !force {
+        missing::refuse_histories(&choice)?;
+    }
     open_with(context, choice, LiveOptions { force, ..LiveOptions::default() })
 }
 

@@ -35,8 +35,11 @@ pub fn tell_left_out(events: &Events, choice: &Choice) {
     }
 }
 
-/// Tells who went on without those that take part.
+/// Tells who went on without those that take part, and who is of another history.
 pub fn tell_apart(events: &Events, choice: &Choice) {
+    if let Some(histories) = choice.histories() {
+        events.tell(Event::Histories { histories });
+    }
     let apart = choice.apart();
     // All went on without the same: the freshest of those that take part.
     let Some((_, member)) = apart.first() else { return };
@@ -45,6 +48,15 @@ pub fn tell_apart(events: &Events, choice: &Choice) {
     let newest = apart.iter().map(|(left, _)| left.found.superblock.events()).max();
     let behind = choice.facts.events().saturating_sub(newest.unwrap_or_default());
     events.tell(Event::WentOn { devices, member, behind });
+}
+
+/// Refuses a set whose members are of copies of it that were used apart.
+///
+/// # Errors
+/// Names both sides.
+pub fn refuse_histories(choice: &Choice) -> Result<(), Error> {
+    let set = name::shown(choice);
+    choice.histories().map_or(Ok(()), |histories| Err(Error::Histories { set, histories }))
 }
 
 /// Why something at a path can't be said to have failed: no device of the set works there.

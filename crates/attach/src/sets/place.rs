@@ -7,7 +7,7 @@ use host::identity::same as same_file;
 use std::path::{Path, PathBuf};
 
 /// Of one device, whatever names lead to it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     /// The file or block device.
     pub on: Identity,

@@ -7,7 +7,7 @@
 //! those are called `IMAGE:N`, and written by way of [`parted`](super::parted). Where the kernel's partitions of a disk are among the devices, the disk's own table is not looked at ([`tabled`]).
 
 use super::name;
-use super::place::{file_of, number_of, whole_of};
+use super::place::{Place, file_of, number_of, whole_of};
 use crate::context::Context;
 use crate::error::{Error, there_are};
 use crate::event::Event;
@@ -17,6 +17,7 @@ use ::md::assemble::{self, AssembleError, Choice, Found};
 use host::identity::{is_partition_of, same};
 use host::{FileDevice, FileOptions, Host, OpenError};
 use rt::DeviceRef;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use volume::partition::{self, Partition, Table};
@@ -110,10 +111,10 @@ pub fn table_of(
 /// Where one can't be opened.
 pub fn scan(context: &Context, paths: &[PathBuf]) -> Result<Vec<Found>, Error> {
     let (mut found, mut others) = (Vec::new(), Vec::new());
-    let mut all = Vec::new();
+    let (mut all, mut known) = (Vec::new(), BTreeSet::new());
     for path in expand(paths)? {
-        // Sets are made of files and block devices.
-        if is_uri(&path) {
+        // Sets are made of files and block devices. One that was named twice is one device all the same.
+        if is_uri(&path) || Place::of(&path).is_some_and(|place| !known.insert(place)) {
             continue;
         }
         let device = match open_named(context, &path) {

@@ -13,7 +13,7 @@
 //!    does: who is more than one event behind (see `stragglers`) is stale, and who is listed there as faulty or not at all is
 //!    left out. Superblocks that contradict each other are refused (`agreement`), so is a slot that two devices claim,
 //!    and so are halves that went on without each other (`apart`)
-//!    and have as many events. Where too few are left, those that are behind are taken back by force (`stale`).
+//!    and have as many events. Members of copies that were used apart and count as many are told (`histories`). Where too few are left, those that are behind are taken back by force (`stale`).
 //! 3. A choice is opened (`opening`), to look at it ([`OpenArray`]) or to live with it
 //!    ([`LiveArray`](crate::live::LiveArray)).
 
@@ -26,6 +26,7 @@ pub(crate) mod error;
 pub(crate) mod facts;
 pub(crate) mod found;
 mod freshest;
+mod histories;
 mod stale;
 
 pub use crate::opening::look::OpenArray;
@@ -36,4 +37,5 @@ pub use error::{AssembleError, Behind, Halves};
 pub use facts::{ReshapeFacts, Superblock, level_of};
 pub use found::{Damaged, Found, bad_blocks, bitmap, find, find_damaged, find_impossible, sets};
 pub(crate) use freshest::{agree, agreed};
+pub use histories::Histories;
 pub(crate) use stale::EVENTS_OF_CUTS;

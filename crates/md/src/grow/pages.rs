@@ -154,7 +154,7 @@ impl Pages {
     pub(super) async fn advance(&mut self) -> Result<bool, GrowError> {
         self.level().await;
         self.events += 1;
-        self.write(|_| true).await
+        self.write(|_| true, self.seconds()).await
     }
 
     /// Before the first pass: all members have the events of the freshest. Who can't be written is lost.
@@ -178,8 +178,10 @@ impl Pages {
         self.advance().await?;
         self.events -= 1;
         self.pages.iter_mut().for_each(change);
-        self.write(&first).await?;
-        self.write(|page| !first(page)).await?;
+        // One pass in two parts: by their time members are told apart that count as many events.
+        let seconds = self.seconds();
+        self.write(&first, seconds).await?;
+        self.write(|page| !first(page), seconds).await?;
         self.settle().await
     }
 
@@ -193,10 +195,17 @@ impl Pages {
         Ok(())
     }
 
-    async fn write(&mut self, which: impl Fn(&Page) -> bool) -> Result<bool, GrowError> {
+    fn seconds(&self) -> u64 {
+        self.unix_s + self.rt.now().since(self.opened).as_secs()
+    }
+
+    async fn write(
+        &mut self,
+        which: impl Fn(&Page) -> bool,
+        seconds: u64,
+    ) -> Result<bool, GrowError> {
         let mut any_lost = self.write_bitmaps(&which).await;
         self.list_roles();
-        let seconds = self.unix_s + self.rt.now().since(self.opened).as_secs();
         let mut writes = Vec::new();
         for (n, page) in self.pages.iter_mut().enumerate().filter(|(_, page)| !page.lost) {
             if !which(page) {

@@ -12,6 +12,7 @@ use crate::output::{Failure, print, print_json, say};
 use crate::printable;
 use attach::disks::{Disks, Writing, Written};
 use attach::event::Event;
+use attach::past_damage::PastDamage;
 use attach::{Error, random, typed};
 use clap::{Args, Subcommand};
 use host::expendable::{NotExpendable, Unseen, check_expendable};
@@ -67,7 +68,7 @@ struct ListArgs {
 
 #[derive(Args)]
 struct DumpArgs {
-    /// The volume; a RAID set, or a partition (SET:N, DEVICE:N), will do as well
+    /// The volume; a RAID set, or a partition (SET:N, DEVICE:N, GROUP/VOLUME:N), will do as well
     #[arg(value_name = "GROUP/VOLUME")]
     volume: String,
     /// Where to write it; - is standard output
@@ -356,6 +357,13 @@ fn dump(args: &DumpArgs, devices: &[PathBuf]) -> Result<(), Failure> {
         let file = args.file.display();
         return Err(Failure::usage(format!("{file} is one of the devices: name another file")));
     }
+    let past = args.skip_damaged.then(|| {
+        let (device, events) = (Rc::clone(&opened.device), disks.context().events());
+        match opened.lacking.is_empty() {
+            true => PastDamage::new(device, events),
+            false => PastDamage::of_rest(device, events),
+        }
+    });
     for lacking in opened.lacking {
         let volume = args.volume.clone();
         disks.context().tell(Event::ReadInPart { volume, lacking });
@@ -366,7 +374,7 @@ fn dump(args: &DumpArgs, devices: &[PathBuf]) -> Result<(), Failure> {
         true => Sink::stream()?,
         false => Sink::open(&args.file, args.overwrite)?,
     };
-    copy(disks.context(), &opened.device, sink, &args.file, args.skip_damaged)
+    copy(disks.context(), &opened.device, sink, &args.file, past)
 }
 
 /// Who makes a text, and when.

@@ -210,6 +210,9 @@ impl Scan {
         let mut state = match set.is_whole() {
             _ if set.by_force => format!("put together by force: {whole} of {all} members"),
             true => format!("whole, {}", counted(all, "member")),
+            false if set.histories.is_some() => {
+                format!("{whole} of {all} members, not all of one history")
+            }
             false if set.place.is_ok() => format!("degraded: {whole} of {all} members"),
             false => "can't be opened".to_owned(),
         };
@@ -245,6 +248,9 @@ impl Scan {
         }
         for (device, what) in &set.beside {
             out.line(1, &format!("{}  {what}", shown(device)));
+        }
+        if let Some(histories) = &set.histories {
+            out.line(1, &printable::line(&histories.to_string()));
         }
         if set.whole() < all {
             self.may_be_members(out, set);
@@ -319,6 +325,9 @@ impl Scan {
         if let Some(seqno) = group.older {
             state.push(format!("as an older text has it, of seqno {seqno}"));
         }
+        if !group.alike.is_empty() {
+            state.push("not to be opened".to_owned());
+        }
         let state = if state.is_empty() { "whole".to_owned() } else { state.join(", ") };
         let name = shown(&group.name);
         out.line(
@@ -327,9 +336,18 @@ impl Scan {
         );
         if single(group).is_none() {
             for (device, id) in &group.physical {
-                let who = device.as_deref().map_or(format!("missing (UUID {id})"), shown);
+                let who = match group.alike.iter().find(|(alike, _)| alike == id) {
+                    Some((_, devices)) => bearing(devices),
+                    None => device.as_deref().map_or(format!("missing (UUID {id})"), shown),
+                };
                 out.line(depth + 1, &format!("on {who}"));
             }
+        }
+        if let Some(command) = one_of_alike(group) {
+            out.line(
+                depth + 1,
+                &format!("next: {command}     # or with another in the place of one"),
+            );
         }
         for (device, has, needed) in &group.short {
             out.line(
@@ -362,6 +380,12 @@ impl Scan {
             Holds::PoolDevice(pool) => format!("device of ZFS pool {}", shown(pool)),
             Holds::PoolSpare => "spare or cache device of a ZFS pool".to_owned(),
             Holds::Physical(group) => format!("physical volume of volume group {}", shown(group)),
+            Holds::OfSet(set) => {
+                format!(
+                    "begins as {} does, without a superblock: a member once, as it seems",
+                    shown(set)
+                )
+            }
             Holds::Content(content) => described(content, place),
             Holds::Signature(what, _) => (*what).to_owned(),
             Holds::Unknown => "data of no form that is known here".to_owned(),
@@ -492,6 +516,22 @@ impl Scan {
             _ => self.next(out, depth + 1, "zpool import     # says more"),
         }
     }
+}
+
+/// Devices that bear one physical volume.
+fn bearing(devices: &[String]) -> String {
+    let all = if devices.len() == 2 { "both" } else { "all" };
+    let names: Vec<String> = devices.iter().map(|device| shown(device)).collect();
+    format!(
+        "{}: {all} bear this physical volume, and nothing tells which counts",
+        names.join(" or ")
+    )
+}
+
+/// The command that looks at a group with one of the devices alone that bear one physical volume of it.
+fn one_of_alike(group: &GroupSeen) -> Option<String> {
+    let is_several = !group.first_of_alike.is_empty();
+    is_several.then(|| format!("{} scan", typed::spindle(&group.first_of_alike)))
 }
 
 /// How `spindle` is called for the devices of a set that are enough by themselves.

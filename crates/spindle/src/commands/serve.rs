@@ -18,7 +18,7 @@
 //!
 //! [[export]]
 //! name = "data"
-//! volume = "vg0/data"     # or a RAID set, SET:N or DEVICE:N for a partition, or a ZFS volume
+//! volume = "vg0/data"     # or a RAID set, SET:N, DEVICE:N or GROUP/VOLUME:N for a partition, or a ZFS volume
 //! run = true              # also with fewer members than its RAID sets had
 //! force = true            # also where its ZFS pool was not exported; with readonly, also RAID sets that take force
 //! skip_damaged = true     # with readonly: zeros for what can't be read, or isn't there
@@ -83,7 +83,7 @@ pub struct ServeCommand {
     /// A file or block device to serve
     #[arg(required_unless_present_any = ["config", "volume"], conflicts_with_all = ["config", "volume"])]
     file: Option<PathBuf>,
-    /// Serve what lies on the devices (-d): a RAID set's name, GROUP/VOLUME, SET:N or DEVICE:N for a partition, or a
+    /// Serve what lies on the devices (-d): a RAID set's name, GROUP/VOLUME, SET:N, DEVICE:N or GROUP/VOLUME:N for a partition, or a
     /// ZFS volume, POOL/VOLUME or POOL/VOLUME@SNAPSHOT. May be given several times
     #[arg(long, value_name = "VOLUME", conflicts_with = "config")]
     volume: Vec<String>,

@@ -3,6 +3,7 @@
 //! What could break: something that lies there and is not told of; a thing that is told to be whole and isn't; a command to
 //! type next that does not do it; a byte that is written; a list that is empty because it could not be read.
 
+mod copies;
 mod forced;
 mod in_part;
 mod partitions;

@@ -6,8 +6,10 @@
 use crate::lvm::SECTOR;
 use crate::lvm::area::{AreaHeader, HEADER_BYTES, Location};
 use crate::lvm::checksum;
-use crate::lvm::group::{Found, Group, LvmError};
+use crate::lvm::error::LvmError;
+use crate::lvm::group::Group;
 use crate::lvm::label::{Area, Id, LABEL_SECTORS, Label};
+use crate::lvm::look::Found;
 use crate::lvm::metadata::VolumeGroup;
 use crate::lvm::text::{Node, Section, Value};
 use async_recursion::async_recursion as boxed;
@@ -154,7 +156,8 @@ pub async fn create_group(
         write(&volume.device, 0, head, true).await?;
     }
     let group = VolumeGroup::of_text(&whole).expect("this text is whole");
-    let mut group = Group { group, text: whole, found, is_older: false, damaged: Vec::new() };
+    let (damaged, alike) = (Vec::new(), Vec::new());
+    let mut group = Group { group, text: whole, found, is_older: false, damaged, alike };
     group.commit(origin, |_| {}).await?;
     for volume in group.found.values() {
         let mut head = vec![0; (LABEL_SECTORS * SECTOR) as usize];
@@ -178,6 +181,7 @@ impl Group {
         prng: &mut Prng,
     ) -> Result<(), LvmError> {
         check_name(&wanted.name)?;
+        self.check_one_of_each()?;
         let (group, volume) = (self.group.name.clone(), wanted.name.clone());
         if self.group.logical.iter().any(|other| other.name == wanted.name) {
             return Err(LvmError::Exists { group, volume });
@@ -235,6 +239,7 @@ impl Group {
     #[boxed(?Send)]
     pub async fn remove_volume(&mut self, name: &str, origin: &Origin) -> Result<(), LvmError> {
         self.volume(name)?;
+        self.check_one_of_each()?;
         self.commit(origin, |group| {
             group.section_mut("logical_volumes").remove(name);
         })

@@ -16,6 +16,8 @@
 //! **Damage.** A text has a checksum in its area's header. Where none that counts is whole, the newest that is left in a ring counts for
 //! reading, and the group is not changed.
 //!
+//! **Copies.** A physical volume that several devices bear is none, unless one of them lies on the other: [`alike`].
+//!
 //! **What is missing.** A volume that has extents on a physical volume that is not there, or behind the end of one that was cut, is
 //! [opened](open) only by who asks for it in part, and then what lay there can't be read.
 //!
@@ -35,15 +37,21 @@
 //! **Source**: LVM2's on-disk format as its manual pages and sources (lib/format_text, lib/label) have it
 //! in version 2.03.
 
+pub mod alike;
 pub mod area;
 pub mod change;
+pub mod error;
 pub mod group;
 pub mod label;
+pub mod look;
 pub mod metadata;
 pub mod open;
 pub mod text;
 
-pub use group::{Found, FoundGroups, Group, LvmError, find_groups};
+pub use alike::{Alike, Beneath, Labels};
+pub use error::LvmError;
+pub use group::{FoundGroups, Group, find_groups, groups_of};
+pub use look::{Found, is_labelled};
 pub use metadata::{LogicalVolume, PhysicalVolume, Segment, VolumeGroup};
 pub use open::{Lacking, Lacks};
 

@@ -5,7 +5,8 @@
 
 use crate::absent::{Absent, lengthened};
 use crate::lvm::SECTOR;
-use crate::lvm::group::{Group, LvmError, needed};
+use crate::lvm::error::LvmError;
+use crate::lvm::group::{Group, needed};
 use crate::lvm::label::Id;
 use crate::lvm::metadata::{LogicalVolume, Mapping, Segment};
 use md::{Array, ArraySpec, Level};
@@ -127,6 +128,7 @@ impl Group {
 
     fn opened(&self, rt: &Rt, name: &str, in_part: bool) -> Result<DeviceRef, LvmError> {
         let volume = self.volume(name)?;
+        self.check_one_of_each()?;
         if !self.is_sized(volume) {
             let (group, volume) = (self.group.name.clone(), name.to_owned());
             return Err(LvmError::TooLarge { group, volume });

@@ -21,9 +21,10 @@ impl Keeper {
         kept: &Kept,
         standing: Standing,
         all: &[(Rc<Kept>, Standing)],
+        seconds: u64,
     ) -> SuperblockV1 {
         let mut superblock = kept.superblock.borrow_mut();
-        self.say_of_the_set(&mut superblock, all);
+        self.say_of_the_set(&mut superblock, all, seconds);
         let recovered = match standing {
             Standing::Member { whole: false, .. } | Standing::Replacement { .. } => {
                 Some(kept.filled.get().unwrap_or(0))
@@ -47,15 +48,26 @@ impl Keeper {
         &self,
         journal: &KeptJournal,
         all: &[(Rc<Kept>, Standing)],
+        seconds: u64,
     ) -> SuperblockV1 {
         let mut superblock = journal.superblock.borrow_mut();
-        self.say_of_the_set(&mut superblock, all);
+        self.say_of_the_set(&mut superblock, all, seconds);
         superblock.recovery_offset = journal.log.tail();
         superblock.clone()
     }
 
+    /// The time, for all superblocks of a pass: by it members are told apart that count as many events.
+    pub(super) fn seconds(&self) -> u64 {
+        self.unix_s + self.rt.now().since(self.opened).as_secs()
+    }
+
     /// What every superblock says of the set.
-    fn say_of_the_set(&self, superblock: &mut SuperblockV1, all: &[(Rc<Kept>, Standing)]) {
+    fn say_of_the_set(
+        &self,
+        superblock: &mut SuperblockV1,
+        all: &[(Rc<Kept>, Standing)],
+        seconds: u64,
+    ) {
         let stood = superblock.role().is_some_and(|role| role.slot().is_some());
         let state = self.journal.borrow();
         let mut roles: Vec<(usize, Role)> = Vec::new();
@@ -97,7 +109,6 @@ impl Keeper {
             "the events of a member never fall"
         );
         superblock.events = self.events.get();
-        let seconds = self.unix_s + self.rt.now().since(self.opened).as_secs();
         superblock.updated = Stamp::from_seconds(seconds);
     }
 }

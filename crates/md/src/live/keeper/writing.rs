@@ -45,9 +45,9 @@ impl Keeper {
             events += u64::from(!failed);
             let all = self.all_standing(&array);
             let there = all.iter().filter(|(_, standing)| *standing != Standing::Nobody);
-            let mut writes = Vec::new();
+            let (mut writes, seconds) = (Vec::new(), self.seconds());
             for (kept, standing) in there.filter(|_| !failed) {
-                let bytes = sealed(&self.superblock_of(kept, *standing, &all));
+                let bytes = sealed(&self.superblock_of(kept, *standing, &all, seconds));
                 let write = Request::write_fua(kept.at, Buf::copy_of(&bytes));
                 writes.push((kept, kept.device.submit(write)));
             }
@@ -60,7 +60,7 @@ impl Keeper {
             // Its tail leaves behind what the members' superblocks must not need any more.
             let state = self.journal();
             if let Some(journal) = state.working().filter(|_| !failed) {
-                let bytes = sealed(&self.superblock_of_journal(journal, &all));
+                let bytes = sealed(&self.superblock_of_journal(journal, &all, seconds));
                 let write = Request::write_fua(journal.at, Buf::copy_of(&bytes));
                 if let Err(error) = journal.device.submit(write).await {
                     journal.log.fail(error.kind);

@@ -162,11 +162,12 @@ fn assemble(
         Err(error) if !args.run && !args.opening.force => return Err(error.into()),
         complete => complete.is_err(),
     };
+    let were_apart = choice.histories().is_some();
     let set = open_choice(runtime, choice, args.opening.force)?;
     let events = runtime.events().clone();
     let (done, standing) = runtime.finish::<_, LiveError>(async move {
         let done = make_whole(&events, &set, SyncPriority::High).await?;
-        if lacks {
+        if lacks || were_apart {
             // Who starts it next need not ask for that again.
             set.record_members().await?;
         }

@@ -79,7 +79,9 @@ fn dump(args: &DumpArgs, paths: &[PathBuf]) -> Result<(), Failure> {
         true => Sink::stream()?,
         false => Sink::open(&args.file, args.overwrite)?,
     };
-    copy(&runtime, &(array as DeviceRef), sink, &args.file, args.skip_damaged)
+    let past = || PastDamage::new(Rc::clone(&array) as DeviceRef, runtime.events());
+    let past = args.skip_damaged.then(past);
+    copy(&runtime, &(Rc::clone(&array) as DeviceRef), sink, &args.file, past)
 }
 
 /// What is no set may be a volume or partition on one.
@@ -98,7 +100,7 @@ fn perhaps_volume(error: attach::Error, args: &DumpArgs, paths: &[PathBuf]) -> F
     failure.and_do(&format!("a volume or a partition: {spindle} lvm dump {volume} {file}"))
 }
 
-/// Writes all of a device out; with zeros for what can't be read where that `skips`.
+/// Writes all of a device out; with zeros for what can't be read where it is read `past` that.
 ///
 /// # Errors
 /// It can't be read, or the file not written; or zeros stand for a part of it.
@@ -107,9 +109,9 @@ pub fn copy(
     device: &DeviceRef,
     sink: Sink,
     path: &Path,
-    skips: bool,
+    past: Option<Rc<PastDamage>>,
 ) -> Result<(), Failure> {
-    if !skips {
+    let Some(past) = past else {
         return copy_all(
             runtime,
             device,
@@ -117,8 +119,7 @@ pub fn copy(
             path,
             "; --skip-damaged goes on with zeros in its place",
         );
-    }
-    let past = PastDamage::new(Rc::clone(device), runtime.events());
+    };
     copy_all(runtime, &(Rc::clone(&past) as DeviceRef), sink, path, "")?;
     match past.tell_all() {
         0 => Ok(()),

@@ -80,6 +80,9 @@ pub fn run(args: &GrowArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     if takes_back {
         found.accept_stale();
     }
+    if !args.force {
+        missing::refuse_histories(&found)?;
+    }
     missing::tell_left_out(runtime.events(), &found);
     let set = found.set;
     if found.facts.reshape().is_some() && !args.resume {

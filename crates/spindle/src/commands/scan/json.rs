@@ -56,6 +56,9 @@ impl Scan {
             "whole": set.is_whole(), "clean": !set.unclean, "reshaping": set.reshaping,
             "by_force": set.by_force, "force_helps": set.force_helps, "resyncing": set.resyncing,
             "served": set.served.is_some(),
+            "histories": set.histories.as_ref().map(|found| json!({
+                "odd": found.odd, "most": found.most, "seconds": found.seconds,
+            })),
         });
         if let Some(ServedBy::Process(process)) = set.served {
             value["served_by"] = process.into();
@@ -82,6 +85,8 @@ impl Scan {
         let short = group.short.iter().map(|(device, has, needed)| {
             json!({ "device": device, "bytes": has, "needed_bytes": needed })
         });
+        let alike =
+            group.alike.iter().map(|(id, devices)| json!({ "uuid": id, "devices": devices }));
         let logical = group.logical.iter().map(|one| match one {
             Ok(place) => self.place_json(place),
             Err((name, why)) => json!({ "name": name, "refused": why }),
@@ -90,6 +95,7 @@ impl Scan {
             "name": group.name, "uuid": group.uuid, "bytes": group.size.bytes(), "free_bytes": group.free.bytes(),
             "physical": physical.collect::<Vec<_>>(), "logical": logical.collect::<Vec<_>>(),
             "older_seqno": group.older, "short": short.collect::<Vec<_>>(),
+            "alike": alike.collect::<Vec<_>>(), "next": super::one_of_alike(group),
         })
     }
 
@@ -105,6 +111,7 @@ impl Scan {
             Holds::PoolDevice(pool) => is("zfs", Some(("pool", pool.as_str().into()))),
             Holds::PoolSpare => is("zfs", None),
             Holds::Physical(group) => is("lvm", Some(("group", group.as_str().into()))),
+            Holds::OfSet(set) => is("of_set", Some(("set", set.as_str().into()))),
             Holds::Partitions(form) => is("partitions", Some(("table", (*form).into()))),
             Holds::Content(content) => {
                 is(content.kind.name(), Some(("label", json!(content.label))));

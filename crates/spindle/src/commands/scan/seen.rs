@@ -88,7 +88,7 @@ impl PoolSeen {
 /// The one device of a group; nothing where it has several, or its one is missing.
 pub fn single(group: &GroupSeen) -> Option<&str> {
     match &group.physical[..] {
-        [(Some(device), _)] => Some(device),
+        [(Some(device), _)] if group.alike.is_empty() => Some(device),
         _ => None,
     }
 }

@@ -89,6 +89,9 @@ fn of_a_volume_on_a_group_that_lacks_a_disk_all_is_had_that_lies_on_the_others()
             "{told}"
         );
         let all = told.lines().find(|line| line.contains("zeros stood for")).expect("what is lost");
+        // What lay there was told with why, and stripes are not told one by one.
+        assert!(!told.contains("too many members") && !told.contains("zeros stand for"), "{told}");
+        assert!(told.lines().count() < 8 && all.len() < 400, "{told}");
         assert!(format!("{all}\n").contains(&format!("can't be read: bytes {stretches}")), "{all}");
 
         // Served likewise, and only so.
