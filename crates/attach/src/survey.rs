@@ -158,6 +158,10 @@ pub struct GroupSeen {
     pub free: ByteCount,
     /// The `seqno` of the text that is shown, where newer ones are damaged.
     pub older: Option<u64>,
+    /// Devices of it whose own text is older than what is shown, with its `seqno`.
+    pub outdated: Vec<(String, u64)>,
+    /// Devices of it whose own text is as new, and says something else. Nothing of the group is opened then.
+    pub contradicting: Vec<String>,
     /// Physical volumes that several devices bear: their UUIDs, and the devices. Nothing of the group is opened then.
     pub alike: Vec<(String, Vec<String>)>,
     /// The files that are to be named for the first of each of these.
@@ -449,6 +453,8 @@ impl Seen<'_> {
             size: ByteCount(extents.saturating_mul(extent)),
             free: ByteCount(free.saturating_mul(extent)),
             older: group.is_older.then_some(described.seqno),
+            outdated: group.outdated.clone(),
+            contradicting: group.contradicting.clone(),
             short: short.collect(),
         }
     }

@@ -486,7 +486,7 @@ impl Disks {
             Named::Logical(group, volume) => (group, volume),
             Named::Array(_) | Named::File(_) => return None,
         };
-        if let Some(older) = group.older() {
+        if let Some(older) = group.older().or_else(|| group.barred_by_outdated()) {
             return Some(older.to_string());
         }
         let is_writable = group.volume(volume).is_ok_and(|described| described.writable);

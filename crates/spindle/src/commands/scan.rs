@@ -325,7 +325,10 @@ impl Scan {
         if let Some(seqno) = group.older {
             state.push(format!("as an older text has it, of seqno {seqno}"));
         }
-        if !group.alike.is_empty() {
+        if !group.outdated.is_empty() {
+            state.push(format!("{} of {} may be old", group.outdated.len(), of_all()));
+        }
+        if !group.alike.is_empty() || !group.contradicting.is_empty() {
             state.push("not to be opened".to_owned());
         }
         let state = if state.is_empty() { "whole".to_owned() } else { state.join(", ") };
@@ -340,6 +343,18 @@ impl Scan {
                     Some((_, devices)) => bearing(devices),
                     None => device.as_deref().map_or(format!("missing (UUID {id})"), shown),
                 };
+                let is = |other: &String| device.as_ref() == Some(other);
+                let old = group.outdated.iter().find(|(device, _)| is(device));
+                let why = match old {
+                    Some((_, seqno)) => format!(
+                        "  its text is older (seqno {seqno}): it was away when the group was changed, or is an old copy"
+                    ),
+                    None if group.contradicting.iter().any(is) => {
+                        "  its text is as new and says something else: it is of another copy of the group".to_owned()
+                    }
+                    None => String::new(),
+                };
+                let who = format!("{who}{why}");
                 out.line(depth + 1, &format!("on {who}"));
             }
         }

@@ -156,8 +156,7 @@ pub async fn create_group(
         write(&volume.device, 0, head, true).await?;
     }
     let group = VolumeGroup::of_text(&whole).expect("this text is whole");
-    let (damaged, alike) = (Vec::new(), Vec::new());
-    let mut group = Group { group, text: whole, found, is_older: false, damaged, alike };
+    let mut group = Group::whole(group, whole, found);
     group.commit(origin, |_| {}).await?;
     for volume in group.found.values() {
         let mut head = vec![0; (LABEL_SECTORS * SECTOR) as usize];
@@ -297,6 +296,9 @@ impl Group {
     ) -> Result<(), LvmError> {
         let group = || self.group.name.clone();
         if let Some(error) = self.older() {
+            return Err(error);
+        }
+        if let Some(error) = self.barred_by_outdated() {
             return Err(error);
         }
         if let Some(device) = self.damaged.first().cloned() {

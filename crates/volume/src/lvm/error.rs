@@ -60,6 +60,21 @@ pub enum LvmError {
         devices.join(" and "), if devices.len() == 2 { "both" } else { "all" }
     )]
     Alike { group: String, id: Id, devices: Vec<String> },
+    #[error(
+        "volume group {group}: {device} has an older text than the others (seqno {seqno}, not {newest}): it was away when the group was changed, \
+         or is an old copy, and what lies on it may be as old{}",
+        if newest.saturating_sub(*seqno) > 1 {
+            ": nothing is changed before LVM's vgck --updatemetadata mended it"
+        } else {
+            "; or the power went while the group was changed"
+        }
+    )]
+    Outdated { group: String, device: String, seqno: u64, newest: u64 },
+    #[error(
+        "volume group {group}: {} and {} have texts of one age (seqno {seqno}) that say different things, so they are of two copies of the group: \
+         name with -d the devices of one of them alone", devices.join(" and "), others.join(" and ")
+    )]
+    TwoTexts { group: String, seqno: u64, devices: Vec<String>, others: Vec<String> },
     #[error("volume group {group} is exported or read-only, so nothing of it is changed")]
     ReadOnly { group: String },
     #[error("{name}: a name has letters, digits and + _ . -, and does not begin with -")]

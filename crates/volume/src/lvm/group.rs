@@ -24,6 +24,10 @@ pub struct Group {
     pub is_older: bool,
     /// The devices of those whose own text is damaged.
     pub damaged: Vec<String>,
+    /// The devices of those whose own text is older, with its `seqno`.
+    pub outdated: Vec<(String, u64)>,
+    /// The devices of those whose own text is as new as this one, and says something else.
+    pub contradicting: Vec<String>,
     /// Those of its physical volumes that several devices bear: one of these stands in `found`, and nothing of the group is opened.
     pub alike: Vec<Alike>,
 }
@@ -94,19 +98,28 @@ pub async fn groups_of(labels: Labels, above: &[(usize, usize)]) -> FoundGroups 
         let named =
             named.filter_map(|(name, volume)| Some((name.clone(), bearing(&physical, volume.id)?)));
         let (mut found, mut damaged, mut alike) = (BTreeMap::new(), Vec::new(), Vec::new());
+        let (mut outdated, mut contradicting) = (Vec::new(), Vec::new());
         for (name, (one, with_others)) in named {
+            let device = || one.found.device.name().to_string();
+            match &one.text {
+                Some((own, _)) if own.seqno < group.seqno => outdated.push((device(), own.seqno)),
+                Some((own, _)) if *own != group => contradicting.push(device()),
+                _ => {}
+            }
             let is_damaged = one.error.is_some();
-            damaged.extend(is_damaged.then(|| one.found.device.name().to_string()));
+            damaged.extend(is_damaged.then(device));
             found.insert(name, one.found.clone());
             alike.extend(with_others);
         }
-        Group { group, text, found, is_older: place >= whole, damaged, alike }
+        let is_older = place >= whole;
+        Group { group, text, found, is_older, damaged, outdated, contradicting, alike }
     };
     let apart = physical.iter().filter(|one| !is_known(&groups, one.found.label.id));
     let apart = apart.map(|one| one.found.clone()).collect();
     let groups: Vec<Group> = groups.into_iter().enumerate().map(with_devices).collect();
     errors.extend(physical.into_iter().filter_map(|one| one.error));
     errors.extend(groups.iter().filter_map(Group::older));
+    errors.extend(groups.iter().flat_map(Group::outdated));
     errors.extend(groups.iter().flat_map(Group::ambiguous));
     FoundGroups { groups, apart, errors, is_lacking, beneath }
 }
@@ -118,19 +131,59 @@ pub(super) fn needed(described: &PhysicalVolume, extent_sectors: u64) -> u64 {
 }
 
 impl Group {
+    /// One of which nothing is wrong.
+    pub(super) fn whole(
+        group: VolumeGroup,
+        text: Section,
+        found: BTreeMap<String, Found>,
+    ) -> Group {
+        let (damaged, outdated, contradicting, alike) = Default::default();
+        Group { group, text, found, is_older: false, damaged, outdated, contradicting, alike }
+    }
+
     /// That the group is read as an older text has it, where it is.
     pub fn older(&self) -> Option<LvmError> {
         let (group, seqno) = (self.group.name.clone(), self.group.seqno);
         self.is_older.then_some(LvmError::Older { group, seqno })
     }
 
-    /// What is said of each of its physical volumes that several devices bear.
+    /// What is said of each of its physical volumes whose own text is older.
+    pub fn outdated(&self) -> impl Iterator<Item = LvmError> {
+        self.outdated.iter().map(|(device, seqno)| LvmError::Outdated {
+            group: self.group.name.clone(),
+            device: device.clone(),
+            seqno: *seqno,
+            newest: self.group.seqno,
+        })
+    }
+
+    /// The first of these that bars changes: one that lacks a single change may lack it since the power went meanwhile.
+    pub fn barred_by_outdated(&self) -> Option<LvmError> {
+        self.outdated().find(|one| {
+            matches!(one, LvmError::Outdated { seqno, newest, .. } if newest.saturating_sub(*seqno) > 1)
+        })
+    }
+
+    /// What is said of each of its physical volumes that several devices bear, and of texts that contradict one another: nothing of it is
+    /// opened.
     pub fn ambiguous(&self) -> impl Iterator<Item = LvmError> {
-        self.alike.iter().map(|one| LvmError::Alike {
+        let alike = self.alike.iter().map(|one| LvmError::Alike {
             group: self.group.name.clone(),
             id: one.id,
             devices: one.devices.iter().map(|device| device.name().to_string()).collect(),
-        })
+        });
+        let agree = self.found.values().map(|found| found.device.name().to_string());
+        let agree = agree.filter(|device| {
+            let is_older = self.outdated.iter().any(|(other, _)| other == device);
+            !is_older && !self.contradicting.contains(device) && !self.damaged.contains(device)
+        });
+        let contradicts = (!self.contradicting.is_empty()).then(|| LvmError::TwoTexts {
+            group: self.group.name.clone(),
+            seqno: self.group.seqno,
+            devices: agree.collect(),
+            others: self.contradicting.clone(),
+        });
+        alike.chain(contradicts)
     }
 
     /// Refuses a group of which several devices bear one physical volume.

@@ -91,7 +91,12 @@ impl Scan {
             Ok(place) => self.place_json(place),
             Err((name, why)) => json!({ "name": name, "refused": why }),
         });
+        let outdated = group
+            .outdated
+            .iter()
+            .map(|(device, seqno)| json!({ "device": device, "seqno": seqno }));
         json!({
+            "outdated": outdated.collect::<Vec<_>>(), "contradicting": group.contradicting,
             "name": group.name, "uuid": group.uuid, "bytes": group.size.bytes(), "free_bytes": group.free.bytes(),
             "physical": physical.collect::<Vec<_>>(), "logical": logical.collect::<Vec<_>>(),
             "older_seqno": group.older, "short": short.collect::<Vec<_>>(),

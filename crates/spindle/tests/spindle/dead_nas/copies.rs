@@ -347,3 +347,56 @@ fn who_serves_a_set_for_reading_hears_which_half_is_left_out() {
     let heard = fs::read_to_string(at.join("said")).expect("text");
     assert!(heard.contains("left out: disks/a went on without disks/b"), "{heard}");
 }
+
+/// A disk of a group that is an older image of itself, and disks of two copies of a group that were both changed.
+#[test]
+fn texts_of_a_group_that_do_not_agree_are_told_and_nothing_is_changed() {
+    for (is_older, told, kept) in [
+        (true, "disks/q has an older text than the others (seqno 2, not 4)", "vg0/v"),
+        (false, "have texts of one age (seqno 3) that say different things", "not to be opened"),
+    ] {
+        let folder = folder();
+        let at = folder.path();
+        for name in ["p", "q"] {
+            image(&at.join("disks").join(name), 16 * MIB);
+        }
+        let make = |volume: &str| {
+            done(at, &["-d", "disks", "lvm", "lvcreate", "vg0", "-n", volume, "-L", "4"]);
+        };
+        done(at, &["lvm", "vgcreate", "vg0", "-s", "1m", "disks/p", "disks/q"]);
+        make("v");
+        let away = |from: &str, to: &str| {
+            fs::copy(at.join(from), at.join(to)).expect("copied");
+        };
+        away("disks/p", "p");
+        away("disks/q", "q");
+        if !is_older {
+            make("x");
+            away("disks/q", "q-of-copy");
+            away("p", "disks/p");
+            away("q", "disks/q");
+            away("q-of-copy", "q");
+        }
+        make("w");
+        if is_older {
+            make("another");
+        }
+        away("q", "disks/q");
+        let before = images(&at.join("disks"));
+        let scanned = done(at, &["-d", "disks", "scan"]);
+        assert!(scanned.contains(kept), "{scanned}");
+        let line = if is_older { "its text is older (seqno 2)" } else { "says something else" };
+        assert!(scanned.contains(line), "{scanned}");
+        let listed = run(at, &["-d", "disks", "lvm", "lvs"]);
+        assert!(String::from_utf8_lossy(&listed.stderr).contains(told), "{told}");
+        refused(at, &["-d", "disks", "lvm", "lvcreate", "vg0", "-n", "y", "-L", "4"], told);
+        let said = not_served(at, &["serve", "--volume", "vg0/v"]);
+        assert!(said.contains(told), "{said}");
+        let dump = ["-d", "disks", "lvm", "dump", "vg0/v", "out"];
+        match is_older {
+            true => drop(done(at, &dump)),
+            false => refused(at, &dump, told),
+        }
+        assert!(images(&at.join("disks")) == before, "nothing is written");
+    }
+}
