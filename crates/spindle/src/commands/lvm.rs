@@ -265,15 +265,22 @@ fn pvs(disks: &Disks, json: bool) -> Result<(), Failure> {
     let mut rows = Vec::new();
     for group in &disks.groups {
         for (name, physical) in &group.group.physical {
-            let found = group.found.get(name);
-            let device = found.map_or("[missing]".to_owned(), |one| one.device.name().to_string());
-            rows.push(vec![
-                device,
-                group.group.name.clone(),
-                size(physical.extents * extent(group)),
-                size(free(group, name)),
-                physical.id.to_string(),
-            ]);
+            let name_of = |device: &DeviceRef| device.name().to_string();
+            let alike = group.alike.iter().find(|one| one.id == physical.id);
+            let devices = match (alike, group.found.get(name)) {
+                (Some(alike), _) => alike.devices.iter().map(name_of).collect(),
+                (None, Some(found)) => vec![name_of(&found.device)],
+                (None, None) => vec!["[missing]".to_owned()],
+            };
+            rows.extend(devices.into_iter().map(|device| {
+                vec![
+                    device,
+                    group.group.name.clone(),
+                    size(physical.extents * extent(group)),
+                    size(free(group, name)),
+                    physical.id.to_string(),
+                ]
+            }));
         }
     }
     for found in &disks.apart {

@@ -62,6 +62,10 @@ fn of_two_devices_that_bear_one_physical_volume_none_is_taken() {
         let output = run(at, &["-d", "disks", "lvm", list]);
         assert!(said(&output).contains(why), "{list}: {}", said(&output));
     }
+    let pvs = done(at, &["-d", "disks", "lvm", "pvs"]);
+    for name in ["disks/p ", "disks/q ", "disks/0q "] {
+        assert_eq!(lines_of(&pvs, name), 1, "{pvs}");
+    }
     let dump = ["-d", "disks", "lvm", "dump", "vg0/v", "out"];
     refused(at, &dump, why);
     refused(at, &[&dump[..], &["--skip-damaged"]].concat(), why);
