@@ -77,6 +77,15 @@ impl Drive {
         }
     }
 
+    /// Whether less than half of its buffer is taken by writes; `None` of a solid-state drive, as of what is
+    /// [unwritten](Drive::unwritten).
+    pub fn keeps_up(&self) -> Option<bool> {
+        match self {
+            Drive::Disk(disk) => Some(disk.keeps_up()),
+            Drive::Ssd(_) => None,
+        }
+    }
+
     /// Cuts its power: what was not durable is lost, requests fail until [`Drive::power_on`].
     pub fn cut_power(&self, prng: &mut Prng) {
         match self {

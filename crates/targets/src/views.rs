@@ -42,6 +42,7 @@ impl DiskView for FilterView {
             at_work: drive.and_then(sim::Drive::at_work).unwrap_or_default(),
             reads_from_cache: drive.and_then(sim::Drive::answered_from_buffer),
             unwritten: drive.and_then(sim::Drive::unwritten).unwrap_or_default().bytes(),
+            keeps_up: drive.and_then(sim::Drive::keeps_up).unwrap_or_default(),
         }
     }
 }
@@ -101,6 +102,7 @@ fn parse_stat(text: &str) -> Option<DiskSample> {
         at_work: Duration::ZERO,
         reads_from_cache: None,
         unwritten: 0,
+        keeps_up: false,
     })
 }
 

@@ -79,6 +79,9 @@ pub struct DiskSample {
     /// Bytes of writes that its cache has answered and that are not on the medium; 0 where that can't be seen. Of a stretch
     /// of time: by how many more at its end.
     pub unwritten: u64,
+    /// Whether its write cache had room at the end: its mechanism keeps up with what is written, though it may never rest. Not, where that
+    /// can't be seen.
+    pub keeps_up: bool,
 }
 
 /// A disk's count of flushes.
@@ -111,6 +114,7 @@ impl DiskSample {
                 .zip(earlier.reads_from_cache)
                 .map(|(now, then)| now.saturating_sub(then)),
             unwritten: self.unwritten.saturating_sub(earlier.unwritten),
+            keeps_up: self.keeps_up,
         }
     }
 
@@ -137,6 +141,7 @@ impl DiskSample {
                 .zip(other.reads_from_cache)
                 .map(|(one, two)| one + two),
             unwritten: self.unwritten + other.unwritten,
+            keeps_up: self.keeps_up && other.keeps_up,
         }
     }
 }

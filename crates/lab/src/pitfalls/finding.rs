@@ -302,7 +302,10 @@ fn saturated_link(surroundings: &Surroundings, evidence: &Evidence) -> Option<Pi
         LinkSpan::Volume | LinkSpan::AllDisks => CARRIES * busiest,
     };
     let mut carriers = evidence.disks.iter().filter(|disk| bytes(disk) >= least);
-    let never_rests = |disk: &DiskSample| disk.at_work.as_secs_f64() >= NEVER_RESTS * seconds;
+    // One that only writes what comes, as it comes, has no rest either, and could do more.
+    let waits = |disk: &DiskSample| disk.keeps_up && disk.written_bytes > disk.read_bytes;
+    let never_rests =
+        |disk: &DiskSample| disk.at_work.as_secs_f64() >= NEVER_RESTS * seconds && !waits(disk);
     let is_hidden = evidence.caches_fill() || !carriers.all(never_rests);
     is_hidden.then_some(Pitfall::SaturatedLink { rate_mb_s, limit_mb_s: link.limit_mb_s })
 }

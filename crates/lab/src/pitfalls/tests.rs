@@ -415,6 +415,19 @@ fn a_full_link_is_found_on_whichever_side_it_lies() {
     });
     let ids: Vec<&str> = filling.iter().map(Pitfall::id).collect();
     assert_eq!(ids, ["filling-caches", "saturated-link"], "{filling:?}");
+    // A disk that writes what comes as it comes never rests, and is no limit while its cache has room.
+    let writes = |keeps_up: bool| {
+        move |_: &mut Surroundings, evidence: &mut Evidence| {
+            evidence.demand.reads = Moved::default();
+            evidence.demand.writes = Moved { ios: bytes >> 20, bytes };
+            evidence.demand.random = false;
+            let disk = &mut evidence.disks[0];
+            (disk.reads, disk.read_bytes, disk.written_bytes) = (0, 0, bytes);
+            (disk.at_work, disk.keeps_up) = (evidence.span, keeps_up);
+        }
+    };
+    none(writes(false));
+    assert_eq!(one(writes(true)).id(), "saturated-link");
     // Two disks of which each has its own; the same of one link for both; the host's side of a cache.
     let two = |span| {
         move |surroundings: &mut Surroundings, evidence: &mut Evidence| {

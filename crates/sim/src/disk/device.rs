@@ -135,6 +135,11 @@ impl Disk {
         ByteCount(self.inner.borrow().model.buffered_blocks() * self.block)
     }
 
+    /// Whether less than half of its buffer is taken by writes: its heads keep up with what comes.
+    pub fn keeps_up(&self) -> bool {
+        self.inner.borrow().model.keeps_up()
+    }
+
     /// Memory that the content takes, about.
     pub fn memory(&self) -> ByteCount {
         self.inner.borrow().medium.memory()

@@ -384,6 +384,11 @@ impl DiskModel {
         self.dirty.total() + writing
     }
 
+    /// Whether less than half of the buffer is taken by writes: the heads keep up with what comes.
+    pub fn keeps_up(&self) -> bool {
+        !self.is_full_to(2)
+    }
+
     /// The moment at which [`advance`](DiskModel::advance) is due.
     pub fn next_event(&self) -> Option<Instant> {
         self.events.peek().map(|Reverse((at, ..))| *at)

@@ -293,7 +293,7 @@ impl DiskModel {
     }
 
     /// Whether the write buffer holds one of so many parts of what it can.
-    fn is_full_to(&self, parts: u64) -> bool {
+    pub(super) fn is_full_to(&self, parts: u64) -> bool {
         self.dirty.total() * parts >= self.dirty_sectors_max
     }
 
