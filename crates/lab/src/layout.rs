@@ -34,6 +34,8 @@ pub struct LayoutFacts {
 /// How a lost disk comes back.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RebuildFacts {
+    /// What it writes: a disk's content, or that of all disks of a member that is lost with one of them.
+    pub bytes: u64,
     /// At which rate (B/s) on an idle set; none where it is not known.
     pub rate: Option<f64>,
     /// The rate (B/s) that it keeps to, and no more, while a load is at work.

@@ -152,6 +152,7 @@ mod tests {
             survives_at_best: survives,
             shares_disks: false,
             rebuild: Some(RebuildFacts {
+                bytes: disk_bytes,
                 rate: Some(200e6),
                 floor: 16.0 * 1024.0 * 1024.0,
                 step: 1024.0 * 1024.0,

@@ -100,7 +100,8 @@ pub fn facts(name: &str, layout: &Layout, drive: &DriveFacts) -> LayoutFacts {
         survives_at_best: at_best(layout),
         shares_disks: false,
         rebuild: mending(layout).map(|(mates, pieces)| RebuildFacts {
-            rate: drive.rate,
+            bytes: lost_member(layout).map_or(capacity, |of| room(of, capacity)).bytes(),
+            rate: drive.rate.map(|rate| rate * lost_member(layout).map_or(1.0, stripes)),
             floor: REBUILD_FLOOR,
             step: REBUILD_STEP,
             mates,
@@ -244,6 +245,21 @@ fn mending(layout: &Layout) -> Option<(u64, u64)> {
     (mates > 0).then_some((mates * each, read * each))
 }
 
+/// The member that is lost with one of its disks, and rebuilt whole: of the innermost set with redundancy, where its members are sets.
+fn lost_member(layout: &Layout) -> Option<&Layout> {
+    let of = layout.of.as_deref()?;
+    if mending(of).is_some() { lost_member(of) } else { Some(of) }
+}
+
+/// How many disks of a set without redundancy are written at a time.
+fn stripes(layout: &Layout) -> f64 {
+    let members = match layout.level {
+        Level::Raid0 => f64::from(layout.members()),
+        _ => 1.0,
+    };
+    members * layout.of.as_deref().map_or(1.0, stripes)
+}
+
 /// The sets side by side of which the innermost with redundancy, which mends, is one; none where there is only one.
 fn legs(layout: &Layout) -> Option<Legs> {
     let above: Vec<&Layout> = std::iter::successors(Some(layout), |set| set.of.as_deref())
@@ -308,6 +324,24 @@ mod tests {
             let found =
                 made.rebuild.map(|rebuild| (rebuild.mates, rebuild.read_bytes / made.disk_bytes));
             assert_eq!(found, mending, "{text}");
+        }
+    }
+
+    /// A member that is lost with one of its disks is rebuilt whole, at the rate of all its disks, and within the floor of one member.
+    #[test]
+    fn a_member_of_stripes_is_rebuilt_whole() {
+        for (text, disks, stripes) in [
+            ("level = 'raid5'\ndisks = 8", 1.0, 1.0),
+            ("level = 'raid1'\nsets = 2\nof = { level = 'raid0', disks = 4 }", 4.0, 4.0),
+            ("level = 'raid5'\nsets = 4\nof = { level = 'linear', disks = 2 }", 2.0, 1.0),
+            ("level = 'raid5'\nsets = 3\nof = { level = 'raid1', disks = 2 }", 1.0, 1.0),
+        ] {
+            let (made, one) = (of(text), of("level = 'raid5'\ndisks = 8"));
+            let (rebuild, one) = (made.rebuild.expect("one"), one.rebuild.expect("one"));
+            let share = rebuild.bytes as f64 / made.disk_bytes as f64;
+            assert!((share - disks).abs() < 1e-3, "{text}: {share} disks");
+            let rate = rebuild.rate.expect("a rate") / one.rate.expect("a rate");
+            assert!((rate - stripes).abs() < 1e-9, "{text}: {rate} times the rate");
         }
     }
 

@@ -188,7 +188,7 @@ pub(super) fn times(
     cells: &[&Measured<'_>],
     loads: &Loads,
 ) {
-    figures.rebuild_idle_s = rebuild.rate.map(|rate| facts.disk_bytes as f64 / rate);
+    figures.rebuild_idle_s = rebuild.rate.map(|rate| rebuild.bytes as f64 / rate);
     let candidates = candidates(facts, rebuild, cells);
     let longest = longest(&candidates);
     let shared = candidates.iter().find(|one| loads.is(&loads.worked_out, one.cell));
@@ -199,7 +199,7 @@ pub(super) fn times(
         figures.loaded_by = Some(cell.id.clone());
     }
     if let Some(Candidate { beside, cell: Cell { id, .. }, .. }) = longest {
-        let pace = facts.disk_bytes as f64 / beside.likely_s;
+        let pace = rebuild.bytes as f64 / beside.likely_s;
         if pace < PACE_MIN {
             figures.warnings.push(format!(
                 "beside {id} a rebuild gets {:.1} MB/s of each disk, less than md promises by default (1 MB/s): it may not \
@@ -390,7 +390,7 @@ fn busy(cell: &Cell) -> Option<f64> {
 fn beside(measured: &Measured<'_>, facts: &LayoutFacts, rebuild: &RebuildFacts) -> Option<Beside> {
     let kind = &measured.spec.workload.kind;
     let (rate, busy) = (rebuild.rate?, busy(measured.cell)?);
-    let bytes = facts.disk_bytes as f64;
+    let bytes = rebuild.bytes as f64;
     let floor = rebuild.floor.min(rate);
     let legs = rebuild.legs.as_ref();
     // A load that does not wait for itself never pauses; over several sets it may, at the one that mends.

@@ -64,6 +64,7 @@ fn clean() -> (Surroundings, Evidence) {
             at_work: Duration::from_secs(9),
             reads_from_cache: Some(40),
             unwritten: 0,
+            keeps_up: false,
         }],
         taken_before_disks: ByteCount::ZERO,
         caches_rise: false,

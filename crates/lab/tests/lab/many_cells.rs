@@ -184,6 +184,7 @@ impl Target for Waiting {
             survives_at_best: 1,
             shares_disks: false,
             rebuild: Some(RebuildFacts {
+                bytes: disk_bytes,
                 rate: Some(200e6),
                 floor: 16.0 * 1024.0 * 1024.0,
                 step: 1024.0 * 1024.0,
