@@ -75,6 +75,7 @@ impl DiskView for View {
             at_work: std::time::Duration::ZERO,
             reads_from_cache: None,
             unwritten: 0,
+            keeps_up: false,
         }
     }
 }
