@@ -16,7 +16,7 @@ use super::names;
 use super::settings;
 use super::spec::{Checksum, Distribution, Extent, Spec};
 use super::value::{Machine, Reading};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use workload::crew::WORKERS_MAX;
@@ -38,8 +38,6 @@ pub(super) struct Job {
     pub(super) spec: Arc<Spec>,
     /// Options of its section as they were written, for the output.
     pub(super) options: Arc<Vec<(String, String)>>,
-    /// What it was asked for, by it or for all jobs, by the names that the code uses.
-    pub(super) asked: Arc<BTreeMap<String, String>>,
     /// Its number among all jobs, from 0.
     pub(super) number: usize,
     /// Its number among its clones: 0, then down to 1.
@@ -97,7 +95,6 @@ pub fn read_line(
         machine,
         defaults: Defaults::default(),
         globals: Vec::new(),
-        asked: BTreeMap::new(),
         jobs: Vec::new(),
         group: 0,
         in_group: 0,
@@ -107,14 +104,12 @@ pub fn read_line(
         // Of files but the first each begins anew, as in fio.
         if at > 1 {
             builder.defaults = Defaults::default();
-            builder.asked.clear();
         }
         for section in sections {
             if section.is_global() {
                 builder.defaults.spec = builder.defaults.with(section, machine)?;
                 builder.defaults.sections.push(section);
                 builder.globals.extend(written(section));
-                builder.asked = asked_with(&builder.asked, section);
             } else if only.is_empty() || only.contains(&section.name) {
                 builder.job(section)?;
             }
@@ -140,17 +135,6 @@ fn name_engines(sections: &[Section], machine: &Machine) -> Result<(), JobError>
 fn written(section: &Section) -> impl Iterator<Item = (String, String)> + '_ {
     let options = section.options.iter();
     options.filter_map(|option| Some((option.name.clone(), option.value.clone()?)))
-}
-
-/// Options of a section over those that hold for all jobs, by the names that the code uses.
-fn asked_with(defaults: &BTreeMap<String, String>, section: &Section) -> BTreeMap<String, String> {
-    let mut asked = defaults.clone();
-    asked.extend(section.options.iter().map(|option| {
-        // What stands alone is a flag.
-        let value = option.value.as_deref().unwrap_or("1");
-        (names::canonical(&option.name), value.trim().to_ascii_lowercase())
-    }));
-    asked
 }
 
 /// Applies the options of a section; the base of sizes is that of the job.
@@ -202,7 +186,6 @@ struct Builder<'a> {
     machine: &'a Machine,
     defaults: Defaults<'a>,
     globals: Vec<(String, String)>,
-    asked: BTreeMap<String, String>,
     jobs: Vec<Job>,
     group: usize,
     in_group: usize,
@@ -238,7 +221,6 @@ impl Builder<'_> {
         }
         let spec = Arc::new(spec);
         let options: Arc<Vec<_>> = Arc::new(written(section).collect());
-        let asked = Arc::new(asked_with(&self.asked, section));
         // The clones count down, in their files' names and for `offset_increment`, as in fio.
         for clone in std::iter::once(0).chain((1..spec.numjobs).rev()) {
             if self.jobs.len() >= WORKERS_MAX {
@@ -249,7 +231,6 @@ impl Builder<'_> {
                 name: name.clone(),
                 spec: Arc::clone(&spec),
                 options: Arc::clone(&options),
-                asked: Arc::clone(&asked),
                 number: self.jobs.len(),
                 clone,
                 group: self.group,
@@ -286,7 +267,7 @@ impl Builder<'_> {
 }
 
 /// Brings options into agreement, or says which exclude one another.
-fn settle(spec: &mut Spec) -> Result<(), &'static str> {
+pub(super) fn settle(spec: &mut Spec) -> Result<(), &'static str> {
     for (block, split) in spec.block.iter_mut().zip(&spec.block_split) {
         let sizes = split.iter().filter(|(_, share)| *share > 0).map(|(size, _)| *size);
         if let (Some(low), Some(high)) = (sizes.clone().min(), sizes.max()) {

@@ -3,6 +3,9 @@
 //! What could break: jobs that do more or less than they say, in another order, at another pace; output
 //! that readers of fio's JSON can't read; damage that verification does not see.
 
+#[path = "fio/asked.rs"]
+mod asked;
+
 use fio::{FioError, FioOutcome, Machine, Plan, Rooms, Setup, Sources, Stamp};
 use rt::{FileTree, MemoryTree, OpenHow, Request, Runtime};
 use sim::SimReactor;

@@ -204,7 +204,11 @@ fn differing(a: &Results, b: &Results, mine: &Cell, theirs: &Cell) -> Vec<Differ
     if !mine.parameters.is_empty() && !theirs.parameters.is_empty() {
         let names: BTreeSet<&String> =
             mine.parameters.keys().chain(theirs.parameters.keys()).collect();
-        for name in names {
+        let tells = |cell: &Cell| cell.asked_of_load().next().is_some();
+        let are_told = tells(mine) == tells(theirs);
+        let of_load = |name: &str| mine.own_of_load(name).or(theirs.own_of_load(name)).is_some();
+        // What one does not tell is not known, and no difference.
+        for name in names.into_iter().filter(|name| are_told || !of_load(name)) {
             let of = |cell: &'_ Cell| cell.parameters.get(name).cloned();
             let said = |cell: &Cell| of(cell).unwrap_or_else(|| "none".to_owned());
             differ(format!("{}.{name}", mine.workload), &said(mine), &said(theirs));

@@ -65,7 +65,7 @@ pub(crate) fn merge(study: &Study, spec: &CellSpec, state: CellState) -> Cell {
         warnings: Vec::new(),
         pitfalls: Vec::new(),
         error: None,
-        parameters: spec.workload.parameters_with_sampling().into_iter().collect(),
+        parameters: spec.workload.all_parameters().into_iter().collect(),
         main_metric: match &spec.workload.kind {
             Kind::Tool(tool) => Some(tool.kind.main_metric().to_owned()),
             _ => None,

@@ -8,6 +8,7 @@
 //! the machine and no order of completion goes into it. (When a real run was made stands there: it is a
 //! part of what was measured.)
 
+use crate::study::{LOAD, OF_LOAD};
 use crate::words;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -322,6 +323,20 @@ pub struct Cell {
     /// workloads without rounds.
     #[serde(default)]
     pub rounds: Vec<Vec<RoundPoint>>,
+}
+
+impl Cell {
+    /// What the load of an operation was asked, each by the load's own name of it; nothing of what has none, and of results from
+    /// before it was written.
+    pub(crate) fn asked_of_load(&self) -> impl Iterator<Item = (&str, &String)> {
+        let pairs = self.parameters.iter();
+        pairs.filter_map(|(name, value)| self.own_of_load(name).map(|own| (own, value)))
+    }
+
+    /// The load's own name of a parameter of this operation; none where it is no load's. (A tool may have a job called `load`.)
+    pub(crate) fn own_of_load<'a>(&self, name: &'a str) -> Option<&'a str> {
+        name.strip_prefix(OF_LOAD).filter(|_| self.parameters.contains_key(LOAD))
+    }
 }
 
 /// One round of a load.

@@ -39,6 +39,7 @@ pub use workload::{
     Rebalance, SECTOR, STREAM_DEPTH_DEFAULT, Sampling, Slob, Stream, Tool, ToolKind, WorkingSet,
     Workload,
 };
+pub(crate) use workload::{LOAD, OF_LOAD};
 
 use crate::design;
 use crate::stats::IntervalMethod;

@@ -236,20 +236,20 @@ fn best_of_phases(asked: &Asked<'_>, chosen: &[&Measured<'_>]) -> Option<String>
             true => format!("{} a second", figures(value)),
             false => quantity(phase.metric, value),
         };
-        let ties: Vec<&str> = placed.ties.iter().map(|(tie, _)| tie.level.as_str()).collect();
+        let ties: Vec<String> = placed.untold().iter().map(|tie| tie.level.clone()).collect();
         let alike = placed.alike();
         let all_told = placed.unsure.is_empty() && placed.once().is_empty();
+        let equal = if alike.is_empty() { "" } else { ", alike" };
         let sure = match (ties.is_empty(), placed.alone, all_told) {
-            (false, ..) => format!(", not told from {}", ties.join(" and ")),
-            (true, false, false) => ", not sure".to_owned(),
-            _ if !alike.is_empty() => ", alike".to_owned(),
-            _ => String::new(),
+            (false, ..) => format!("{equal}, not told from {}", words::listed(&ties)),
+            (true, false, false) => format!("{equal}, not sure"),
+            _ => equal.to_owned(),
         };
         let but = score::elsewhere(&scores, &asked);
         let text = format!("{}: {} ({value}{sure}{but})", phase.name, placed.best_named());
         // Those of which none is told to be better than another.
         let mut first: Vec<String> = vec![placed.best.level.clone()];
-        first.extend(ties.iter().map(|level| (*level).to_owned()));
+        first.extend(ties);
         first.extend(alike.iter().map(|score| score.level.clone()));
         Some((first, placed.alone, text))
     });
@@ -285,13 +285,17 @@ fn yields(asked: &Asked<'_>, rules: &VerdictRules, scores: &[Score]) -> Option<S
     let highest = if placed.alike().is_empty() { "highest" } else { "highest, alike" };
     let but = score::elsewhere(&scores, asked);
     let is_unsure = placed.alone || !placed.unsure.is_empty() || !placed.once().is_empty();
-    Some(match (is_unsure, placed.ties.as_slice()) {
-        (false, []) => format!(" Per {}, {level} yields most: {value}{but}.", per.unit),
+    Some(match (is_unsure, placed.untold().as_slice()) {
+        (false, []) => {
+            let yields =
+                if placed.alike().is_empty() { "yields most" } else { "yield most, alike" };
+            format!(" Per {}, {level} {yields}: {value}{but}.", per.unit)
+        }
         (true, []) => format!(" Per {}, {level} came out {highest}: {value}{but}.", per.unit),
         (_, ties) => format!(
             " Per {}, {level} came out highest, {value}, not distinguishable from {}{but}.",
             per.unit,
-            ties.iter().map(|(tie, _)| tie.level.as_str()).collect::<Vec<_>>().join(", ")
+            ties.iter().map(|tie| tie.level.as_str()).collect::<Vec<_>>().join(", ")
         ),
     })
 }
@@ -313,18 +317,23 @@ fn rows(placed: &Placed<'_>, confidence: f64) -> Vec<Ranked> {
             _ => format!("{} × the best", figures(ratio)),
         }
     };
-    let is_sure = placed.unsure.is_empty() && placed.ties.is_empty();
+    let (alike, untold) = (placed.alike(), placed.untold());
+    let is_sure = placed.unsure.is_empty() && untold.is_empty();
     let best = match (placed.alone, is_sure, placed.worse.is_empty()) {
+        (false, true, _) if !alike.is_empty() && placed.once().is_empty() => "best, others alike",
+        _ if !alike.is_empty() => "came out best, others alike",
         (false, true, false) if !placed.once().is_empty() => "best of those run more than once",
         (false, true, false) => "best",
         (false, true, true) if placed.unplaced.is_empty() => "alone",
-        _ if !placed.alike().is_empty() => "came out best, others alike",
         _ => "came out best",
     };
     let in_one_best = if placed.alone { in_one(placed.best) } else { "" };
     let mut rows = vec![row(placed.best, format!("{best}{in_one_best}"))];
-    let ties = placed.ties.iter();
-    rows.extend(ties.map(|(score, _)| row(score, "not told from the best".to_owned())));
+    // In one repeat they stand among the rest.
+    let equal = alike.into_iter().filter(|_| !placed.alone);
+    rows.extend(equal.map(|score| row(score, "as the best".to_owned())));
+    let untold = untold.into_iter();
+    rows.extend(untold.map(|score| row(score, "not told from the best".to_owned())));
     let few = format!(", not sure after {} repeats", placed.repeats());
     let worse = placed.worse.iter().map(|score| (*score, ratio(score) + in_one(score)));
     let unsure = placed.unsure.iter().map(|score| (*score, ratio(score) + &few));
@@ -394,16 +403,21 @@ fn ranking(
         format!("{}, {which}", compared(asked, best, next))
     });
     let behind = behind(placed, asked);
-    if placed.ties.is_empty() {
+    if placed.untold().is_empty() {
         let compared = compared.map_or_else(String::new, |text| format!(", {text}"));
-        let does = match (placed.unsure.is_empty(), placed.once().is_empty()) {
-            (true, true) => "does best",
-            (true, false) => "does best of those that were run more than once",
-            (false, _) => "came out best",
+        let is_all = next.is_none() && placed.unplaced.is_empty();
+        let does = match (placed.unsure.is_empty(), placed.once().is_empty(), alike.is_empty()) {
+            (_, _, false) if is_all => "came out alike",
+            (true, true, true) => "does best",
+            (true, true, false) => "do best, alike",
+            (true, false, true) => "does best of those that were run more than once",
+            (true, false, false) => "do best of those that were run more than once, alike",
+            (false, _, true) => "came out best",
+            (false, _, false) => "came out best, alike",
         };
         return format!(
             "For {name}, {} {does}: {}{over}{compared}{behind}{but}.",
-            best.level,
+            placed.best_named(),
             shown(best)
         );
     }

@@ -1,6 +1,7 @@
 //! What a reader must know of two runs before what differs: in what they are not alike, and what they ran into.
 
-use crate::results::Results;
+use crate::results::{Cell, Results};
+use crate::study::{IDLE, LOAD};
 use std::collections::BTreeSet;
 
 /// Loads of a host that differ by less are alike: threads that want to run, on average.
@@ -64,6 +65,19 @@ pub(super) fn of(a: &Results, b: &Results) -> Vec<String> {
         if !pitfalls.is_empty() {
             let named: Vec<&str> = pitfalls.into_iter().collect();
             notes.push(format!("{name} ran into pitfalls, see its report: {}", named.join(", ")));
+        }
+    }
+    // An earlier Spindle wrote the load's name alone.
+    let is_untold = |cell: &Cell| {
+        cell.parameters.get(LOAD).is_some_and(|load| load != IDLE)
+            && cell.asked_of_load().next().is_none()
+    };
+    let untold = |results: &Results| results.cells.iter().any(is_untold);
+    for (name, results) in [("A", a), ("B", b)] {
+        if untold(results) && !is_same {
+            notes.push(format!(
+                "{name} does not say what the loads beside its operations were asked: whether they were asked alike is not known"
+            ));
         }
     }
     if !a.simulated && !is_same {

@@ -43,9 +43,9 @@
 //! (of the lower ends, where any load has no upper one). A layout that was not run under it stands beside the load that makes its own
 //! rebuild longest, and is named with it. What has no upper end beside another load is told.
 //!
-//! Where the study measures rebuilds of normal priority, its figures stand instead, those beside one load again; what would be longer
-//! beside another of its loads, or has no upper end there, is told beside. One of another priority is no answer to the
-//! same question: it stands only where there is no answer to this one, and says its priority.
+//! Where the study measures rebuilds of normal priority, its figures stand instead, those beside one load again; what was longer
+//! beside another of its loads, or would be beside one that none was measured beside, or has no upper end there, is told beside. One of
+//! another priority is no answer to the same question: it stands only where there is no answer to this one, and says its priority.
 
 use crate::claims::Measured;
 use crate::duration;
@@ -296,25 +296,21 @@ fn measured(
         figures.rebuild_idle_interval_s = took.interval;
     }
     // Of normal priority, as what is worked out; and of another, which is another figure.
+    let all = |is_normal: bool| {
+        let all = cells.iter().filter_map(|cell| beside_measured(cell));
+        all.filter(move |one| (one.priority == Priority::Normal) == is_normal)
+    };
     let told = |is_normal: bool, load: &Option<String>| {
-        let all = || {
-            let all = cells.iter().filter_map(|cell| beside_measured(cell));
-            all.filter(|one| (one.priority == Priority::Normal) == is_normal)
-        };
-        let of_all = all().find(|one| loads.is(load, one.cell));
-        of_all
-            .or_else(|| all().max_by(|one, other| one.took.seconds.total_cmp(&other.took.seconds)))
+        let of_all = all(is_normal).find(|one| loads.is(load, one.cell));
+        of_all.or_else(|| all(is_normal).max_by(by_length))
     };
     let other = || told(false, &loads.of_other).filter(|_| figures.rebuild_loaded_s.is_none());
     let Some(one) = told(true, &loads.of_normal).or_else(other) else { return false };
+    let longer = longer(&one, all(one.priority == Priority::Normal), longest);
     let BesideMeasured { took, load, priority, .. } = one;
-    let untold = longest.and_then(|Candidate { beside, cell, .. }| {
-        Some((untold(took.seconds, *beside)?, &cell.id))
-    });
-    if let Some((untold, id)) = untold {
+    if let Some(longer) = longer {
         figures.warnings.push(format!(
-            "the rebuild beside load is that beside {load}, as it was measured, and what may happen meanwhile goes by it; \
-             beside {id} it {untold}"
+            "the rebuild beside load is that beside {load}, as it was measured, and what may happen meanwhile goes by it; {longer}"
         ));
     }
     figures.rebuild_measured = true;
@@ -327,6 +323,36 @@ fn measured(
     let priority = (priority != Priority::Normal).then(|| priority.text().to_owned());
     figures.rebuild_priority = priority;
     true
+}
+
+/// Which of two took longer.
+fn by_length(one: &BesideMeasured<'_>, other: &BesideMeasured<'_>) -> Ordering {
+    one.took.seconds.total_cmp(&other.took.seconds)
+}
+
+/// Beside which other load it took longer than in this rebuild, and beside which it would take longer than in any that was measured,
+/// or may. (What is the load of an operation has no cells of its own, so what is worked out is never beside one of these.)
+fn longer<'a>(
+    told: &BesideMeasured<'_>,
+    measured: impl Iterator<Item = BesideMeasured<'a>>,
+    worked_out: Option<&Candidate<'_>>,
+) -> Option<String> {
+    let slowest = measured.max_by(by_length);
+    let slowest = slowest.filter(|slowest| slowest.took.seconds > ALIKE * told.took.seconds);
+    let known = slowest.as_ref().unwrap_or(told).took.seconds;
+    let took = slowest.map(|BesideMeasured { took, load, cell, .. }| {
+        let span = duration::text(took.seconds);
+        // Beside the same load it is another level of some factor, which the cell's name has.
+        match load == told.load {
+            true => format!("in {} it took {span}, as it was measured", cell.id),
+            false => format!("beside {load} it took {span}, as it was measured"),
+        }
+    });
+    let untold = worked_out.and_then(|Candidate { beside, cell, .. }| {
+        Some(format!("beside {} it {}", cell.id, untold(known, *beside)?))
+    });
+    let said: Vec<String> = took.into_iter().chain(untold).collect();
+    (!said.is_empty()).then(|| said.join("; "))
 }
 
 /// What a rebuild that was measured does not tell of one that is worked out beside another load. A bound that is no longer than

@@ -5,7 +5,7 @@ use crate::duration;
 use crate::metrics::{quantity, quantity_with_interval};
 use crate::moment;
 use crate::results::{Cell, LayoutFigures, Ranked, Ranking, Results};
-use crate::study::LAYOUT;
+use crate::study::{LAYOUT, LOAD};
 use std::collections::BTreeMap;
 
 /// A chance below this is no figure any more: the assumptions are off by more.
@@ -13,7 +13,8 @@ const CHANCE_MIN: f64 = 1e-9;
 /// A range whose ends lie no farther apart than by this factor is not shown: it is what the figure's digits say.
 const RANGE_NARROW: f64 = 1.1;
 
-/// The parameters that all cells of a workload share, a line a workload: what a table of cells does not show.
+/// The parameters that all cells of a workload share, a line a workload: what a table of cells does not show. Behind them what
+/// the loads of operations were asked.
 pub fn fixed_parameters(results: &Results) -> Vec<(String, Vec<(String, String)>)> {
     let mut workloads: Vec<(&str, Vec<&Cell>)> = Vec::new();
     for cell in &results.cells {
@@ -22,16 +23,25 @@ pub fn fixed_parameters(results: &Results) -> Vec<(String, Vec<(String, String)>
             None => workloads.push((&cell.workload, vec![cell])),
         }
     }
+    let mut loads: Vec<(String, Vec<(String, String)>)> = Vec::new();
+    for cell in &results.cells {
+        let Some(load) = cell.parameters.get(LOAD) else { continue };
+        let asked = cell.asked_of_load().map(|(name, value)| (name.to_owned(), value.clone()));
+        if !loads.iter().any(|(name, _)| name == load) {
+            loads.push((load.clone(), asked.collect()));
+        }
+    }
     let fixed = |cells: &[&Cell]| -> Vec<(String, String)> {
         let Some(first) = cells.first() else { return Vec::new() };
         let same = |(key, value): &(&String, &String)| {
-            cells.iter().all(|cell| cell.parameters.get(*key) == Some(value))
+            first.own_of_load(key).is_none()
+                && cells.iter().all(|cell| cell.parameters.get(*key) == Some(value))
         };
         let pairs = first.parameters.iter().filter(same);
         pairs.map(|(key, value)| (key.clone(), value.clone())).collect()
     };
     let lines = workloads.into_iter().map(|(name, cells)| (name.to_owned(), fixed(&cells)));
-    lines.filter(|(_, pairs)| !pairs.is_empty()).collect()
+    lines.chain(loads).filter(|(_, pairs)| !pairs.is_empty()).collect()
 }
 
 /// When and how it was run, a pair a line.
@@ -138,6 +148,8 @@ pub fn layouts_table(layouts: &[LayoutFigures]) -> (Vec<String>, Vec<Vec<String>
             let is_open =
                 layout.rebuild_loaded_low_s.is_some() && layout.rebuild_loaded_high_s.is_none();
             let least = |share: Option<f64>| match share {
+                // So low a bound is none.
+                Some(share) if is_open && share < CHANCE_MIN => "not bounded".to_owned(),
                 Some(share) if is_open => format!("≥ {}", chance(share)),
                 share => odds(share),
             };
@@ -397,6 +409,25 @@ mod tests {
     fn where_rates_stand_is_told_once_for_each_drive() {
         let of = |basis: &str| LayoutFigures { basis: basis.to_owned(), ..Default::default() };
         assert_eq!(bases(&["a", "b", "a", "b", "b"].map(of)), ["a", "b"]);
+    }
+
+    /// Found by a newcomer: `≥ under 1 in 10⁹`.
+    #[test]
+    fn a_lower_bound_that_is_no_figure_is_not_told_as_one() {
+        let of = |loss: f64| {
+            let layout = LayoutFigures {
+                rebuild_loaded_s: Some(86_400.0),
+                rebuild_loaded_low_s: Some(86_400.0),
+                unreadable: Some(0.5),
+                second_loss: Some(0.01),
+                data_loss_a_year: Some(loss),
+                ..LayoutFigures::default()
+            };
+            let (_, rows) = layouts_table(&[layout]);
+            rows[0].last().cloned().unwrap_or_default()
+        };
+        assert_eq!(of(1e-12), "not bounded");
+        assert_eq!(of(0.01), "≥ 1.0 %");
     }
 
     #[test]

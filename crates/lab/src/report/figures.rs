@@ -11,7 +11,8 @@
 //! 3. The half width is that of the *farther* end: a bootstrap interval need not be symmetrical, and
 //!    we don't flatter. Both ends stand in the CSV and in the full table.
 //!    Where it reaches about as far as nothing (`37 ±160`) both ends stand in place of it: `37 (0–200)`, since nothing measured is less than nothing.
-//! 4. Durations of a minute and more are written as people say them: `8 h 04 min ±3 min`.
+//! 4. Durations of a minute and more are written as people say them: `8 h 04 min ±3 min`, to the second below an hour, where the
+//!    interval is narrower than a minute.
 //! 5. Whole digits are grouped by a narrow no-break space from 10 000 on.
 //!
 //! Decimal prefixes throughout (MB/s is 10⁶ bytes a second). This file knows the metrics that the lab
@@ -218,6 +219,9 @@ impl Unit {
     /// time of day's sort (`8 h 04 min`).
     pub fn mean(self, estimate: Estimate) -> String {
         match (self.clock, estimate.half_width()) {
+            (true, Some(half)) if in_minutes(estimate.mean, half) => {
+                format!("{:.0} min", estimate.mean / 60.0)
+            }
             (true, _) => clock_time(estimate.mean),
             (false, Some(half)) => rounded(estimate.mean / self.size, half / self.size).0,
             (false, None) => significant(estimate.mean / self.size, 3),
@@ -240,7 +244,9 @@ impl Unit {
         }
         Some(match self.clock {
             // The mean is written to the minute: so is this, but for less than one.
-            true if estimate.mean >= 600.0 && (60.0..600.0).contains(&half) => {
+            true if estimate.mean >= HOUR && (60.0..HOUR).contains(&half)
+                || in_minutes(estimate.mean, half) =>
+            {
                 format!("±{:.0} min", half / 60.0)
             }
             true => format!("±{}", clock_time(half)),
@@ -361,6 +367,16 @@ fn grouped(text: &str) -> String {
     out + &text[whole..]
 }
 
+/// An hour (s): from there on times are told to the minute.
+const HOUR: f64 = 3_600.0;
+/// From ten minutes on (s) so is a time whose interval is wider than one.
+const IN_MINUTES_FROM: f64 = 600.0;
+
+/// Whether a time of less than an hour is told to the minute.
+fn in_minutes(mean: f64, half: f64) -> bool {
+    (IN_MINUTES_FROM..HOUR - 30.0).contains(&mean) && half >= 60.0
+}
+
 /// `8 h 04 min`, `12 min 30 s`, `42.5 s`.
 pub fn clock_time(seconds: f64) -> String {
     let sign = if seconds < -0.5 { "−" } else { "" };
@@ -371,26 +387,23 @@ pub fn clock_time(seconds: f64) -> String {
             false => format!("{} s", significant(seconds, 2)),
         };
     }
-    if whole < 600.0 {
+    if whole < HOUR {
         let (minutes, rest) = ((whole / 60.0).floor(), whole % 60.0);
         return format!("{sign}{minutes:.0} min {rest:02.0} s");
     }
     let minutes = (seconds.abs() / 60.0).round();
-    match minutes < 60.0 {
-        true => format!("{sign}{minutes:.0} min"),
-        false if minutes >= 48.0 * 60.0 => {
-            let hours = (whole / 3600.0).round();
-            format!("{sign}{:.0} d {:02.0} h", (hours / 24.0).floor(), hours % 24.0)
-        }
-        false => format!("{sign}{:.0} h {:02.0} min", (minutes / 60.0).floor(), minutes % 60.0),
+    if minutes >= 48.0 * 60.0 {
+        let hours = (whole / HOUR).round();
+        return format!("{sign}{:.0} d {:02.0} h", (hours / 24.0).floor(), hours % 24.0);
     }
+    format!("{sign}{:.0} h {:02.0} min", (minutes / 60.0).floor(), minutes % 60.0)
 }
 
 /// What the last digit of [`clock_time`] is worth (s).
 fn clock_digit(seconds: f64) -> f64 {
     match seconds.abs() {
-        s if s >= 48.0 * 3600.0 => 3600.0,
-        s if s >= 600.0 => 60.0,
+        s if s >= 48.0 * HOUR => HOUR,
+        s if s >= HOUR => 60.0,
         s if s >= 10.0 => 1.0,
         s if s > 0.0 => 10_f64.powf(s.log10().floor() - 1.0),
         _ => 0.0,
@@ -507,7 +520,8 @@ mod tests {
     #[test]
     fn durations_are_written_as_people_say_them() {
         assert_eq!(clock_time(8.0 * 3600.0 + 4.0 * 60.0 + 10.0), "8 h 04 min");
-        assert_eq!(clock_time(3_599.0), "1 h 00 min");
+        assert_eq!(clock_time(3_599.0), "59 min 59 s");
+        assert_eq!(clock_time(3_599.7), "1 h 00 min");
         assert_eq!(clock_time(5404.0 * 3600.0), "225 d 04 h");
         assert_eq!(clock_time(59.7), "1 min 00 s");
         assert_eq!(clock_time(95.0), "1 min 35 s");
@@ -524,8 +538,13 @@ mod tests {
         assert_eq!(unit.figure(estimate(28_920.0, 4_410.0)), "8 h 02 min ±1 h 14 min");
         // Below what the figure shows there is no spread to speak of.
         assert_eq!(unit.figure(estimate(28_920.0, 0.0006)), "8 h 02 min");
-        assert_eq!(unit.figure(estimate(3_427.0, 0.0006)), "57 min");
-        assert_eq!(unit.figure(estimate(3_427.0, 45.0)), "57 min ±45 s");
+        assert_eq!(unit.figure(estimate(3_427.0, 0.0006)), "57 min 07 s");
+        assert_eq!(unit.figure(estimate(3_427.0, 45.0)), "57 min 07 s ±45 s");
+        assert_eq!(unit.figure(estimate(3_427.0, 312.0)), "57 min ±5 min");
+        // Found by a newcomer: `9 min 49 s | 11 min | 12 min` of one repeat each.
+        let single = |mean| unit.figure(Estimate { samples: 1, ..estimate(mean, 0.0) });
+        let row = [589.0, 683.0, 701.0].map(single);
+        assert_eq!(row, ["9 min 49 s", "11 min 23 s", "11 min 41 s"]);
     }
 
     #[test]

@@ -35,6 +35,10 @@ pub const BLOCK_SIZE_MAX: ByteCount = ByteCount::kib(64 * 1024);
 pub const SECTOR: ByteCount = ByteCount(512);
 /// The level of the parameter `load` that means: nothing else runs.
 pub const IDLE: &str = "idle";
+/// An operation's parameter that names its load.
+pub(crate) const LOAD: &str = "load";
+/// What stands before the name of a load's parameter among those of the operation that it is the load of.
+pub(crate) const OF_LOAD: &str = "load.";
 /// I/Os that a stream has outstanding unless the study says otherwise. A file's stream goes through a page cache: Linux
 /// writes back 4 MiB of a file at the least before it turns to another (`MIN_WRITEBACK_PAGES`, 4096 KiB, in
 /// `fs/fs-writeback.c`), which is four of the default blocks; and it reads ahead of a reader. One at a time is what
@@ -387,7 +391,7 @@ impl Workload {
             Kind::Operation(operation) => {
                 let load = operation.load.as_ref();
                 let mut parameters = vec![
-                    ("load", load.map_or_else(|| IDLE.to_owned(), |load| load.name.clone())),
+                    (LOAD, load.map_or_else(|| IDLE.to_owned(), |load| load.name.clone())),
                     ("priority", operation.priority.text().to_owned()),
                 ];
                 if let OperationKind::Initialise(method) = operation.kind {
@@ -415,9 +419,15 @@ impl Workload {
         parameters.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
     }
 
-    /// All of them, and how an operation is sampled, which no list varies.
-    pub fn parameters_with_sampling(&self) -> Vec<(String, String)> {
+    /// All that was asked: besides, what no list varies, how an operation is sampled, and what its load is asked, each as
+    /// `load.NAME`.
+    pub fn all_parameters(&self) -> Vec<(String, String)> {
         let mut parameters = self.parameters();
+        if let Kind::Operation(Operation { load: Some(load), .. }) = &self.kind {
+            let kind = ("kind".to_owned(), load.kind_word().to_owned());
+            let its = std::iter::once(kind).chain(load.parameters());
+            parameters.extend(its.map(|(name, value)| (format!("{OF_LOAD}{name}"), value)));
+        }
         if let Kind::Operation(Operation { sampled: Some(sampling), .. }) = &self.kind {
             let Sampling { strata, per_stratum, sample } = sampling;
             let text =
@@ -685,7 +695,7 @@ impl Operation {
         reader: &mut Reader,
         loads: &BTreeMap<String, Workload>,
     ) -> Result<Operation, Fault> {
-        let load = match reader.text("load")?.as_deref() {
+        let load = match reader.text(LOAD)?.as_deref() {
             None | Some(IDLE) => None,
             // The names were looked up when the loads were collected.
             Some(name) => Some(Box::new(

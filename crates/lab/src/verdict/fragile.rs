@@ -44,7 +44,7 @@ pub(super) fn sentence(
         placed.best_named(),
         shown(asked.metric, placed.best, asked.study.confidence)
     );
-    let rest = match (placed.ties.as_slice(), placed.next()) {
+    let rest = match (placed.untold().as_slice(), placed.next()) {
         _ if others.len() == 1 => return Some(format!("{names} {survive} no lost disk; {best}.")),
         ([], Some(next)) => {
             let compared = compared(asked, placed.best, next);
@@ -58,7 +58,7 @@ pub(super) fn sentence(
         ([], None) if placed.alone => ", which one repeat does not make sure".to_owned(),
         ([], None) => behind(&placed, asked),
         (ties, _) => {
-            let ties: Vec<&str> = ties.iter().map(|(tie, _)| tie.level.as_str()).collect();
+            let ties: Vec<&str> = ties.iter().map(|tie| tie.level.as_str()).collect();
             format!(", not told from {}{}", ties.join(", "), behind(&placed, asked))
         }
     };

@@ -5,6 +5,9 @@ use crate::metrics::SHOWN_RATIO_MIN;
 use crate::stats;
 use crate::words;
 
+/// Logarithms that are no farther apart are those of one figure: beyond it is what sums are rounded by.
+const EQUAL: f64 = 1e-9;
+
 /// Who stands where. The order is that of the means; a level that can't be told from the best although one
 /// above it can is placed nowhere: its own spread is too wide.
 pub(super) struct Placed<'a> {
@@ -64,11 +67,27 @@ impl<'a> Placed<'a> {
         Some(placed)
     }
 
-    /// Of levels of which nothing is known but one repeat, those whose figure shows as the best's does: which stands first of them
-    /// is chance.
+    /// Those that came out as the best did: of levels of which nothing is known but one repeat those whose figure shows as the best's
+    /// does, of others those that gave the same in every repeat. Which stands first of them is chance.
     pub(super) fn alike(&self) -> Vec<&'a Score> {
-        let is_alike = |score: &&&Score| self.alone && self.best.away(score) < SHOWN_RATIO_MIN.ln();
+        if !self.alone {
+            let equal = self.ties.iter().filter(|(score, _)| self.is_equal(score));
+            return equal.map(|(score, _)| *score).collect();
+        }
+        let is_alike = |score: &&&Score| self.best.away(score) < SHOWN_RATIO_MIN.ln();
         self.worse.iter().filter(is_alike).copied().collect()
+    }
+
+    /// Those that are not told from the best, and not alike.
+    pub(super) fn untold(&self) -> Vec<&'a Score> {
+        let untold = self.ties.iter().filter(|(score, _)| !self.is_equal(score));
+        untold.map(|(score, _)| *score).collect()
+    }
+
+    /// Whether this one and the best gave one figure, in all repeats of both.
+    fn is_equal(&self, score: &Score) -> bool {
+        let log = self.best.log();
+        self.best.logs.iter().chain(&score.logs).all(|one| (one - log).abs() < EQUAL)
     }
 
     /// The best with what came out alike, in words: `raid5-8`, `raid5-8 and raid6-8`.
@@ -90,7 +109,7 @@ impl<'a> Placed<'a> {
 
     /// The best of those that are behind the best, be it told or unsure, and did not come out alike.
     pub(super) fn next(&self) -> Option<&'a Score> {
-        let alike = self.alike().len();
+        let alike = if self.alone { self.alike().len() } else { 0 };
         // They stand first, in the order of the means.
         let behind = self.worse.iter().skip(alike).chain(&self.unsure).copied();
         behind.min_by(|one, other| self.best.away(one).total_cmp(&self.best.away(other)))

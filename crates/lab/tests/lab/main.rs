@@ -2,6 +2,7 @@
 //! compiled and linked once. The tests of one file: `cargo test --test lab -- answers::`.
 
 mod answers;
+mod loads;
 mod many_cells;
 mod no_ground;
 mod one_repeat;

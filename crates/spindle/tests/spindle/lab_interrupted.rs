@@ -172,7 +172,9 @@ fn a_repeat_that_came_to_no_end_is_not_told_among_the_others() {
     let repeats: Vec<_> =
         json["jobs"].as_array().expect("jobs").iter().map(|job| &job["repeat"]).collect();
     assert_eq!(repeats, [1]);
+    // The figures of that one are whole; those of all are not there.
     assert!(json.get("interrupted").is_none());
+    assert_eq!(json["partial"], true);
 
     // Where it is all that there is, it is told, and what it is.
     let words = [
@@ -191,6 +193,7 @@ fn a_repeat_that_came_to_no_end_is_not_told_among_the_others() {
     assert_eq!(status, Some(130), "{said}");
     let json: serde_json::Value = serde_json::from_str(&printed).expect("one document");
     assert_eq!(json["interrupted"], true, "{said}");
+    assert!(json.get("partial").is_none(), "there are no repeats");
 }
 
 /// What a script does that mounts where nobody else sees it; nothing where that can't be, or it ends with 77.

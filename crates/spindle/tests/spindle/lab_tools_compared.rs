@@ -62,6 +62,13 @@ fn jobs_of_fio_that_did_other_work_get_no_verdict_and_are_told_apart() {
     let (text, _) = compared(dir.path());
     assert!(!text.contains("x.") && !text.contains("not run alike"), "{text}");
 
+    let spelt = [&job[..], &["--rw=read", "--ramp_time=10ms", "--force"]].concat();
+    lab(dir.path(), &[&spelt[..], &["--out=a"]].concat());
+    let aloud = ["--ramp_time=10000us", "--loops=1", "--offset=0", "--thread", "--group_reporting"];
+    lab(dir.path(), &[&spelt[..], &aloud, &["--out=b"]].concat());
+    let (text, _) = compared(dir.path());
+    assert!(!text.contains("x.") && !text.contains("not run alike"), "{text}");
+
     // Figures of several jobs are told to be of all.
     let two = ["--rw=read", "--out=two", "--name=y", "--size=64k", "--rw=write"];
     lab(dir.path(), &[&job[..], &two].concat());

@@ -293,7 +293,7 @@ pub fn run(mut args: FioArgs) -> Result<(), Failure> {
         }
         outcomes.push(outcome.outcome());
     }
-    session.told(told.end())?;
+    session.told(told.end(outcomes.len() < session.repeats() as usize))?;
     if part.is_none() {
         session.ends_early(&outcomes)?;
     }
@@ -517,9 +517,12 @@ impl<'a> Told<'a> {
         }
     }
 
-    /// Tells what was gathered of all repeats.
-    fn end(&mut self) -> Result<(), Failure> {
-        for document in std::mem::take(&mut self.documents).into_values() {
+    /// Tells what was gathered of all repeats, or of a part of them, which says so.
+    fn end(&mut self, is_part: bool) -> Result<(), Failure> {
+        for mut document in std::mem::take(&mut self.documents).into_values() {
+            if let (true, Some(fields)) = (is_part, document.as_object_mut()) {
+                fields.insert("partial".to_owned(), true.into());
+            }
             self.write(&document_text(&document)?)?;
         }
         Ok(())
