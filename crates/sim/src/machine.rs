@@ -32,7 +32,7 @@ use crate::world::World;
 use rt::{DeviceRef, Rt, Runtime, Stalled};
 use std::future::Future;
 use std::rc::Rc;
-use stdx::{ByteCount, Duration, Prng};
+use stdx::{ByteCount, Duration, Instant, Prng};
 
 /// A simulated drive of a machine, for what a [`rt::Device`] can't do.
 #[derive(Clone)]
@@ -83,6 +83,15 @@ impl Drive {
         match self {
             Drive::Disk(disk) => Some(disk.keeps_up()),
             Drive::Ssd(_) => None,
+        }
+    }
+
+    /// When what it has answered until now will be on its medium, whether it outlasts a power cut in the buffer or not; `None` of a hard
+    /// disk, which a flush has write its buffer out.
+    pub fn written_out(&self) -> Option<Instant> {
+        match self {
+            Drive::Disk(_) => None,
+            Drive::Ssd(ssd) => ssd.written_out(),
         }
     }
 

@@ -77,16 +77,16 @@ pub(super) fn of(machine: &SimulatedMachine) -> BTreeMap<String, String> {
         line("file system's processor time", text);
     }
     let state = |on: bool| if on { "on" } else { "off" };
-    let by_profile = match sim::profile::load(&machine.disk) {
-        Ok(sim::Profile::Disk(disk)) => Some(disk.write_cache_enabled.value),
-        _ => None,
-    };
-    match (machine.write_cache, by_profile) {
-        (Some(on), _) => line("disks' write cache", state(on).to_owned()),
-        (None, Some(on)) => {
-            line("disks' write cache", format!("{}, as the profile says", state(on)))
+    let cache = match (machine.write_cache, sim::profile::load(&machine.disk)) {
+        (Some(on), _) => Some(state(on).to_owned()),
+        (None, Ok(sim::Profile::Disk(disk))) => {
+            Some(format!("{}, as the profile says", state(disk.write_cache_enabled.value)))
         }
-        (None, None) => {}
+        (None, Ok(sim::Profile::Ssd(ssd))) => Some(buffer_of(&ssd)),
+        (None, _) => None,
+    };
+    if let Some(cache) = cache {
+        line("disks' write cache", cache);
     }
     if let Some(price) = machine.disk_price {
         line("price of a disk", price.to_string());
@@ -108,6 +108,16 @@ pub(super) fn inputs(cells: &[CellSpec]) -> BTreeMap<String, String> {
     };
     let names: BTreeSet<String> = cells.iter().filter_map(of_cell).collect();
     names.into_iter().filter_map(|name| Some((format!("file {name}"), content(&name)?))).collect()
+}
+
+/// What a solid-state drive answers writes from, and whether that outlasts a power cut: `16 MiB, volatile`.
+fn buffer_of(ssd: &sim::profile::SsdProfile) -> String {
+    let size = ssd.write_buffer_mb.value;
+    let kept = match ssd.power_loss_protection.value {
+        true => "it outlasts a power cut",
+        false => "volatile",
+    };
+    if size > 0.0 { format!("{size} MiB, {kept}, as the profile says") } else { NONE.to_owned() }
 }
 
 /// The lines of all of these, each machine with the cell that runs on it. A part that is not the same in all says what it is in each,

@@ -11,6 +11,7 @@ use rt::filter::stats::Stats;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
+use stdx::Instant;
 
 /// A device with a `stats` filter on it.
 pub struct FilterView {
@@ -44,6 +45,10 @@ impl DiskView for FilterView {
             unwritten: drive.and_then(sim::Drive::unwritten).unwrap_or_default().bytes(),
             keeps_up: drive.and_then(sim::Drive::keeps_up).unwrap_or_default(),
         }
+    }
+
+    fn written_out(&self) -> Option<Instant> {
+        self.drive.as_ref().and_then(sim::Drive::written_out)
     }
 }
 

@@ -9,7 +9,7 @@
 //!
 //! **Where a stretch begins and ends.** A disk answers writes from its cache and writes back later, in sweeps that may be longer
 //! than a stretch. So each is timed from caches that are clean until they are again: what it left there is its own work,
-//! not the next one's, and not nobody's. Of the whole it is no part that it begins and ends: heads come from elsewhere, the first
+//! not the next one's, and not nobody's; of a solid-state drive too whose buffer outlasts a power cut, so that a flush does not wait for it. Of the whole it is no part that it begins and ends: heads come from elsewhere, the first
 //! and the last of its blocks wait for the platter, which is a tenth of 16 MiB. So a short stretch before it is timed as well, and
 //! what the longer one takes more stands for the whole.
 //! Beside a load stretches are not parted so: a flush would hold up the load, and write back what is the load's. There the first begins
@@ -116,6 +116,9 @@ pub async fn operation(
         array.run(workload.kind, workload.priority, from, to).await.map_err(no_operation)?;
         if settles {
             array.settle().await.map_err(no_operation)?;
+            if let Some(end) = volume.disks.iter().filter_map(|disk| disk.written_out()).max() {
+                rt.sleep_until(end).await;
+            }
         }
         Ok(rt.now() - begin)
     };

@@ -36,6 +36,11 @@ pub trait DiskView {
     fn name(&self) -> String;
     /// The counters now.
     fn sample(&self) -> DiskSample;
+    /// When what it has answered until now will be on its medium, where it knows, and a flush does not wait for that: a drive whose
+    /// buffer outlasts a power cut answers one at once.
+    fn written_out(&self) -> Option<Instant> {
+        None
+    }
 }
 
 /// The host as it sees itself: counters that only grow.

@@ -96,6 +96,11 @@ impl Ssd {
         self.inner.borrow_mut().model.ignore_flushes(ignored);
     }
 
+    /// When all whole units that the buffer holds are on the medium; none where it holds none.
+    pub fn written_out(&self) -> Option<Instant> {
+        self.inner.borrow().model.written_out()
+    }
+
     /// Turns the power on again.
     pub fn power_on(&self) {
         self.powered.set(true);

@@ -280,6 +280,11 @@ impl SsdModel {
         self.answer(done)
     }
 
+    /// When all whole units that the buffer holds are on the medium. (What fills no unit waits for more.)
+    pub fn written_out(&self) -> Option<Instant> {
+        self.units.iter().map(|unit| unit.end).max()
+    }
+
     /// Whether this unit is on the medium by `now`.
     pub fn on_medium(&self, unit: UnitNumber, now: Instant) -> bool {
         if unit < self.first_unit {
