@@ -270,7 +270,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    const OURS: [&str; 5] = ["stdx", "rt", "sim", "md", "lab"];
+    const OURS: [&str; 5] = ["stdx", "rt", "sim", "asm", "lab"];
 
     fn arrows(name: &str, used: &str, kind: Option<&str>) -> Result<(), String> {
         check_arrows(name, &json!([{"name": used, "kind": kind}]), &OURS)
@@ -278,9 +278,9 @@ mod tests {
 
     #[test]
     fn an_engine_may_use_the_simulation_in_its_tests_only() {
-        assert!(arrows("md", "sim", None).is_err());
-        assert!(arrows("md", "sim", Some("build")).is_err());
-        assert_eq!(arrows("md", "sim", Some("dev")), Ok(()));
+        assert!(arrows("asm", "sim", None).is_err());
+        assert!(arrows("asm", "sim", Some("build")).is_err());
+        assert_eq!(arrows("asm", "sim", Some("dev")), Ok(()));
     }
 
     #[test]
