@@ -270,7 +270,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    const OURS: [&str; 5] = ["stdx", "rt", "sim", "asm", "lab"];
+    const OURS: [&str; 6] = ["stdx", "rt", "sim", "asm", "md", "lab"];
 
     fn arrows(name: &str, used: &str, kind: Option<&str>) -> Result<(), String> {
         check_arrows(name, &json!([{"name": used, "kind": kind}]), &OURS)
