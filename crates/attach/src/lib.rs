@@ -44,6 +44,7 @@ pub mod random;
 pub mod serve;
 pub mod sets;
 pub mod survey;
+mod told;
 pub mod typed;
 pub mod uri;
 

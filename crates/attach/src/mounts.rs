@@ -22,6 +22,7 @@ use crate::event::{Event, Events};
 use crate::mount_directories::Taken;
 use crate::pools::mount_table::{Again, Kept, Unmount, Wish};
 use crate::pools::{HeldBy, Session};
+use crate::told::Told;
 use ::zfs::ZfsError;
 use ::zfs::mounted::{MountOptions, Mounted, Notice, Tell, Writing};
 use ::zfs::spa::Spa;
@@ -31,14 +32,11 @@ use futures_util::future::{Either, pending, select};
 use host::{CalendarClock, FuseMount, MountDirectory, Use};
 use rt::sync::mpsc;
 use rt::{Rt, Task};
-use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Reads that failed and are told one by one: a program that reads a damaged disk from end to end must not fill a log.
-const DAMAGE_TOLD_MAX: u64 = 100;
 /// How long the kernel is waited for that writes out what it holds when a mount ends: for ever where its pool is suspended.
 const WRITTEN_OUT_MAX: Duration = Duration::from_secs(20);
 /// How long who still has something of a mount that was unmounted is waited for.
@@ -50,7 +48,7 @@ pub struct RunningMount {
     serving: Task<Result<(), Error>>,
     name: String,
     for_writing: bool,
-    damage: Rc<Cell<u64>>,
+    damage: Rc<Told>,
     rt: Rt,
     /// Of a pool that is held.
     kept: Option<InTable>,
@@ -116,19 +114,16 @@ pub struct ToMount {
 }
 
 /// Says what is found while a mount is served. Of the dataset itself it was said before that its log is cut.
-fn teller(context: &Context, itself: &str, damage: &Rc<Cell<u64>>) -> Tell {
+fn teller(context: &Context, itself: &str, damage: &Rc<Told>) -> Tell {
     let (events, itself, damage) = (context.events().clone(), itself.to_owned(), Rc::clone(damage));
     Rc::new(move |notice| match notice {
         Notice::Damage { dataset, object, at, len, error } => {
-            damage.set(damage.get().saturating_add(1));
-            if damage.get() <= DAMAGE_TOLD_MAX {
+            let one = || {
                 let (dataset, object, error) = (dataset.clone(), *object, error.to_string());
                 let bytes = *at..at.saturating_add(*len);
-                events.tell(Event::Damage { dataset, object, bytes, error });
-            }
-            if damage.get() == DAMAGE_TOLD_MAX {
-                events.tell(Event::DamageCounted);
-            }
+                Event::Damage { dataset, object, bytes, error }
+            };
+            damage.tell(&events, one, Event::DamageCounted);
         }
         Notice::LogCut { dataset } if *dataset == itself => {}
         Notice::LogCut { dataset } => events.tell(Event::LogCut { dataset: dataset.clone() }),
@@ -139,7 +134,7 @@ fn teller(context: &Context, itself: &str, damage: &Rc<Cell<u64>>) -> Tell {
 struct Opened {
     name: String,
     mounted: Rc<Mounted>,
-    damage: Rc<Cell<u64>>,
+    damage: Rc<Told>,
 }
 
 impl Opened {
@@ -268,7 +263,7 @@ impl RunningMount {
         (mount, for_writing): (FuseMount, bool),
         server: Server,
         name: String,
-        damage: Rc<Cell<u64>>,
+        damage: Rc<Told>,
     ) -> RunningMount {
         mount.follow(&context.rt());
         let serving = context.rt().spawn(async move { server.serve().await.map_err(Error::from) });
@@ -346,7 +341,7 @@ impl RunningMount {
 
     /// What it leaves, when it is gone.
     fn ended(self) -> Ended {
-        Ended { dataset: self.name, damage: self.damage.get() }
+        Ended { dataset: self.name, damage: self.damage }
     }
 
     /// The same dataset in the same place, when whoever had it unmounted says so. If it can't be, who waits for it is told why.
@@ -365,7 +360,7 @@ impl RunningMount {
         let begun = RunningMount::begin(&pool, wanted).await;
         match (begun, answer) {
             (Ok(begun), answer) => {
-                begun.damage.set(ended.damage);
+                begun.damage.go_on(&ended.damage);
                 if let Some(answer) = answer {
                     // Who waits for it may be gone.
                     let _ = answer.send(Ok(()));
@@ -420,7 +415,7 @@ async fn gone_soon(serving: &mut Task<Result<(), Error>>, rt: &Rt) -> Result<(),
 /// What a mount leaves.
 pub struct Ended {
     dataset: String,
-    damage: u64,
+    damage: Rc<Told>,
 }
 
 impl Ended {
@@ -431,8 +426,8 @@ impl Ended {
 
     /// The same, to those who are told.
     pub(crate) fn say(self, events: &Events) {
-        if self.damage > DAMAGE_TOLD_MAX {
-            events.tell(Event::DamageSum { dataset: self.dataset, reads: self.damage });
+        if let Some(reads) = self.damage.counted() {
+            events.tell(Event::DamageSum { dataset: self.dataset, reads });
         }
     }
 }

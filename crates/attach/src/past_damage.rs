@@ -6,6 +6,7 @@
 //! bytes, told of where it is met first, and all of it in the end.
 
 use crate::event::{Event, Events};
+use crate::told::Told;
 use rt::{
     Device, DeviceRef, Extent, ExtentKind, ExtentsFuture, Geometry, IoError, IoErrorKind, IoFuture,
     Op, Request, SgList,
@@ -19,8 +20,6 @@ use stdx::{ByteCount, Offset, RangeSet};
 /// Bytes of the stretch that is given up as a whole, at the most.
 const UNIT_MAX: ByteCount = ByteCount::kib(64);
 
-/// Stretches that are told one by one; more in the end alone.
-const TOLD_MAX: u64 = 100;
 /// Stretches that are named in the end, at the most.
 const NAMED_MAX: usize = 1000;
 /// The same of a volume that lacks devices: by its stripes it is known where the others lie.
@@ -42,7 +41,7 @@ struct Lost {
     all: RefCell<RangeSet>,
     /// Bytes beside those.
     more: Cell<u64>,
-    told: Cell<u64>,
+    told: Told,
 }
 
 impl Lost {
@@ -64,13 +63,8 @@ impl Lost {
         if self.is_rest && matches!(kind, IoErrorKind::TooFewMembers | IoErrorKind::CutShort) {
             return;
         }
-        self.told.set(self.told.get() + 1);
-        if self.told.get() <= TOLD_MAX {
-            self.events.tell(Event::ReadAsZeros { device: Arc::clone(&self.device), bytes, kind });
-        }
-        if self.told.get() == TOLD_MAX {
-            self.events.tell(Event::ReadAsZerosLater);
-        }
+        let one = || Event::ReadAsZeros { device: Arc::clone(&self.device), bytes, kind };
+        self.told.tell(&self.events, one, Event::ReadAsZerosLater);
     }
 }
 
@@ -86,12 +80,8 @@ impl PastDamage {
         PastDamage::of(below, events, false)
     }
 
-    /// The same of a volume that lacks some of its devices, which was told: what lay there is summed up in the end.
-    pub fn of_rest(below: DeviceRef, events: &Events) -> Rc<PastDamage> {
-        PastDamage::of(below, events, true)
-    }
-
-    fn of(below: DeviceRef, events: &Events, is_rest: bool) -> Rc<PastDamage> {
+    /// The same; of a volume that lacks some of its devices, which was told, what lay there is summed up in the end.
+    pub fn of(below: DeviceRef, events: &Events, is_rest: bool) -> Rc<PastDamage> {
         let (device, events) = (below.name(), events.clone());
         let (all, more, told) = Default::default();
         Rc::new(PastDamage {

@@ -20,6 +20,7 @@ use super::open::{Disks, Part};
 use super::wanted::Writing;
 use super::whole::Whole;
 use crate::error::{Error, there_are};
+use crate::event::{Event, Events};
 use crate::paths::absolute;
 use crate::uri::{Uri, is_uri};
 use host::identity::same;
@@ -42,6 +43,17 @@ pub struct Opened {
     pub by_force: bool,
     /// What of it is not there, where it was opened in part.
     pub lacking: Vec<Lacking>,
+}
+
+impl Opened {
+    /// Tells what of it is not there, and whether that is anything.
+    pub fn tell_lacking(&self, volume: &str, events: &Events) -> bool {
+        for lacking in &self.lacking {
+            let (volume, lacking) = (volume.to_owned(), lacking.clone());
+            events.tell(Event::ReadInPart { volume, lacking });
+        }
+        !self.lacking.is_empty()
+    }
 }
 
 /// What a name means.

@@ -8,7 +8,7 @@ use crate::past_damage::PastDamage;
 use crate::pools::host::check_not_in_use;
 use crate::pools::running::client::refuse_held;
 use crate::pools::writing::{Opening, check_nothing_lost, open_live};
-use crate::pools::{HeldBy, Pools, Session, View, pool_of};
+use crate::pools::{HeldBy, Pools, Session, View, pool_of, within};
 use crate::sets::sources;
 use ::md::superblock::Uuid;
 use ::zfs::ZfsError;
@@ -147,10 +147,7 @@ impl Served {
         };
         if skip_damaged {
             let events = self.session.pools.disks().context().events();
-            let past = match lacks {
-                true => PastDamage::of_rest(device, events),
-                false => PastDamage::new(device, events),
-            };
+            let past = PastDamage::of(device, events, lacks);
             self.past_damage.push(ToTell(Rc::clone(&past)));
             device = past;
         }
@@ -240,10 +237,7 @@ impl Served {
             // Who writes was told when the set was opened.
             pools.disks().tell_left_out(&volume)?;
         }
-        let lacks = !opened.lacking.is_empty();
-        for lacking in opened.lacking {
-            self.tell(Event::ReadInPart { volume: volume.clone(), lacking });
-        }
+        let lacks = opened.tell_lacking(&volume, pools.disks().context().events());
         match opened.read_only {
             _ if read_only => self.read.push(OnlyRead::Volume(volume)),
             None => {}
@@ -286,7 +280,7 @@ impl Served {
         }
         let live = self.open_pool(found, force)?;
         let pools = &self.session.pools;
-        let called = format!("{}{}", found.name, &volume[pool_of(&volume).len()..]);
+        let called = within(live.spa(), &volume).into_owned();
         let opened = pools.wait(async move {
             let Some(node) = live.spa().catalog(0).await?.find(&called).await? else {
                 return Ok(None);

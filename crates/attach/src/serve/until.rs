@@ -10,12 +10,12 @@ use crate::ending::Ending;
 use crate::error::Error;
 use crate::event::Event;
 use crate::pools::{Asked, HeldBy, Queue, carry_out_and_close_until};
+use crate::told::Told;
 use export::nbd::{CLIENT_MEMORY, CLIENT_MEMORY_MIN, Export, Server};
 use export::tls::{Tls, TlsMode};
 use futures_util::future::{Either, select, select_all};
 use host::{Address, SocketListener};
 use rt::Listener;
-use std::cell::Cell;
 use std::pin::pin;
 use std::rc::Rc;
 use std::str::FromStr;
@@ -27,9 +27,6 @@ pub const ADDRESSES_MAX: usize = 16;
 
 /// Exports of which it is told where clients find them: of more, the first.
 const TOLD_MAX: usize = 8;
-
-/// Requests that failed and are told one by one: a client that reads a damaged disk from end to end must not fill a log.
-const FAILED_TOLD_MAX: u64 = 100;
 
 /// What holds for all clients of a server.
 pub struct Clients {
@@ -165,25 +162,19 @@ pub(super) fn until_beside(
     };
     let Commands { queue, carry_out } = commands;
     let served = carry_out_and_close_until(context, serving, queue, carry_out, of_pools.close);
-    if failed.get() > FAILED_TOLD_MAX {
-        context.tell(Event::RequestsSum { failed: failed.get() });
+    if let Some(failed) = failed.counted() {
+        context.tell(Event::RequestsSum { failed });
     }
     served?
 }
 
 /// Tells of clients' requests that fail, and counts them.
-fn tell_failures(context: &Context, server: &Server) -> Rc<Cell<u64>> {
-    let (events, failed) = (context.events().clone(), Rc::<Cell<u64>>::default());
-    let count = Rc::clone(&failed);
+fn tell_failures(context: &Context, server: &Server) -> Rc<Told> {
+    let (events, failed) = (context.events().clone(), Rc::<Told>::default());
+    let told = Rc::clone(&failed);
     server.tell_failures(move |export, error| {
-        count.set(count.get().saturating_add(1));
-        if count.get() <= FAILED_TOLD_MAX {
-            let (export, error) = (export.to_owned(), error.clone());
-            events.tell(Event::RequestFailed { export, error });
-        }
-        if count.get() == FAILED_TOLD_MAX {
-            events.tell(Event::RequestsCounted);
-        }
+        let one = || Event::RequestFailed { export: export.to_owned(), error: error.clone() };
+        told.tell(&events, one, Event::RequestsCounted);
     });
     failed
 }

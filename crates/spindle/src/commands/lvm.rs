@@ -11,7 +11,6 @@ use crate::events::{events, refuse_denied};
 use crate::output::{Failure, print, print_json, say};
 use crate::printable;
 use attach::disks::{Disks, Writing, Written};
-use attach::event::Event;
 use attach::past_damage::PastDamage;
 use attach::{Error, random, typed};
 use clap::{Args, Subcommand};
@@ -364,17 +363,10 @@ fn dump(args: &DumpArgs, devices: &[PathBuf]) -> Result<(), Failure> {
         let file = args.file.display();
         return Err(Failure::usage(format!("{file} is one of the devices: name another file")));
     }
-    let past = args.skip_damaged.then(|| {
-        let (device, events) = (Rc::clone(&opened.device), disks.context().events());
-        match opened.lacking.is_empty() {
-            true => PastDamage::new(device, events),
-            false => PastDamage::of_rest(device, events),
-        }
-    });
-    for lacking in opened.lacking {
-        let volume = args.volume.clone();
-        disks.context().tell(Event::ReadInPart { volume, lacking });
-    }
+    let events = disks.context().events();
+    let lacks = opened.tell_lacking(&args.volume, events);
+    let past = || PastDamage::of(Rc::clone(&opened.device), events, lacks);
+    let past = args.skip_damaged.then(past);
     disks.tell_left_out(&args.volume)?;
     disks.keep_writers_off(&args.volume)?;
     let sink = match args.file.as_os_str() == "-" {
