@@ -1,6 +1,7 @@
 //! Names of datasets, and what is wrong with them in OpenZFS's words.
 
 use crate::error::Error;
+use ::zfs::dsl::dependents::by_guid;
 use ::zfs::spa::Spa;
 use ::zfs::spa::datasets::limits::NAME_BYTES_MAX;
 use std::borrow::Cow;
@@ -12,11 +13,7 @@ pub fn pool_of(name: &str) -> &str {
 
 /// A dataset's name as its pool has it: one that begins with the pool's GUID begins with its name there.
 pub fn within<'a>(spa: &Spa, name: &'a str) -> Cow<'a, str> {
-    let pool = pool_of(name);
-    match pool.parse() == Ok(spa.guid()) && pool != spa.name() {
-        true => Cow::Owned(format!("{}{}", spa.name(), &name[pool.len()..])),
-        false => Cow::Borrowed(name),
-    }
+    by_guid(name, spa.guid(), spa.name())
 }
 
 /// Whether a name can be one of a dataset.

@@ -11,6 +11,7 @@ use super::name::below;
 use crate::error::{Problem, ZfsError};
 use crate::zap::Zap;
 use async_recursion::async_recursion as boxed;
+use std::borrow::Cow;
 use zfs_format::dsl::bookmark::Bookmark;
 use zfs_format::dsl::dataset::{DslDataset, fields};
 use zfs_format::dsl::name_number;
@@ -80,6 +81,15 @@ impl Dependent<'_> {
     }
 }
 
+/// A dataset's name, with the pool's name in the place of its GUID where it begins with that.
+pub fn by_guid<'a>(name: &'a str, guid: u64, pool: &str) -> Cow<'a, str> {
+    let (first, below) = name.split_at(name.find(['/', '@', '#']).unwrap_or(name.len()));
+    match first.parse() == Ok(guid) && first != pool {
+        true => Cow::Owned(format!("{pool}{below}")),
+        false => Cow::Borrowed(name),
+    }
+}
+
 /// All file systems and volumes of a pool, each before those below it.
 #[derive(Clone, Debug, Default)]
 pub struct Datasets {
@@ -139,11 +149,9 @@ impl Datasets {
 
     /// The file system or volume of a name.
     pub fn find(&self, name: &str) -> Option<&Known> {
-        let (first, below) = name.split_at(name.find('/').unwrap_or(name.len()));
-        let root =
-            self.all.first().filter(|_| self.pool.is_some() && first.parse().ok() == self.pool);
-        let first = root.map_or(first, |root| &root.name);
-        self.all.iter().find(|known| known.name.strip_prefix(first) == Some(below))
+        let root = self.pool.zip(self.all.first());
+        let name = root.map_or(Cow::Borrowed(name), |(guid, root)| by_guid(name, guid, &root.name));
+        self.all.iter().find(|known| known.name == *name)
     }
 
     /// The snapshot of a whole name, and whose it is.
