@@ -602,8 +602,9 @@ impl Pools {
 
     /// Devices of a pool that went on without the others, if some did, as far as labels tell, and the books of those of which they don't.
     pub fn apart(&self, found: &FoundPool) -> Option<Apart> {
-        found.parted().or_else(|| {
-            let own = Rc::new(found.of_untold()?);
+        let (parted, untold) = found.parted();
+        parted.or_else(|| {
+            let own = Rc::new(untold?);
             self.try_open(&own).ok()?.went_on_without(&own, found)
         })
     }

@@ -100,25 +100,27 @@ impl FoundPool {
         all
     }
 
-    /// Devices that went on without those that have the newest state, as far as their rings of uberblocks tell.
-    pub fn parted(&self) -> Option<Apart> {
-        let mut all: Option<Apart> = None;
+    /// Devices that went on without those that have the newest state, as far as their rings of uberblocks tell; and the pool as those
+    /// of its devices have it of which they tell nothing, if there are some: their [books](Spa::went_on_without) may.
+    pub fn parted(&self) -> (Option<Apart>, Option<FoundPool>) {
+        let (mut all, mut untold): (Option<Apart>, Vec<Member>) = (None, Vec::new());
         for (told, one, state) in self.told() {
-            let Told::Apart(after) = told else { continue };
+            let after = match told {
+                Told::Apart(after) => after,
+                Told::Nothing => {
+                    untold.push(one.clone());
+                    continue;
+                }
+                Told::Together => continue,
+            };
             let last = (state.txg, state.timestamp);
             let all = all.get_or_insert(Apart { devices: BTreeSet::new(), after, last });
             all.devices.insert(one.guid);
             all.after = all.after.min(after);
             all.last = all.last.max(last);
         }
-        all
-    }
-
-    /// The pool as those of its devices have it of which rings tell nothing, if there are some: their [books](Spa::went_on_without) may.
-    pub fn of_untold(&self) -> Option<FoundPool> {
-        let untold = self.told().into_iter().filter(|(told, ..)| *told == Told::Nothing);
-        let members: Vec<Member> = untold.map(|(_, one, _)| one.clone()).collect();
-        if members.is_empty() { None } else { pool(self.guid, members) }
+        let untold = if untold.is_empty() { None } else { pool(self.guid, untold) };
+        (all, untold)
     }
 }
 
