@@ -5,7 +5,7 @@
 //! revolution for each; a write-back that waits for its answers leaves a part of a stripe at its end, for which a set with
 //! parity reads the rest.
 
-use crate::lab_runs::{json, printed};
+use crate::lab_runs::{json, printed, write_small_disk};
 use fixtures::extent::some;
 use serde_json::Value;
 
@@ -55,10 +55,7 @@ fn a_stream_comes_at_the_rate_of_the_disks_at_any_depth_and_width() {
         .replace("queue_depth = [1, 4]", &format!("queue_depth = [{}]", depths.join(", ")));
     std::fs::write(dir.path().join("s.toml"), study).expect("written");
     // Of 160 GB, not 20 TB, whose file system is made and mounted for each cell.
-    let disk = include_str!("../../../../hardware/exos-x20.toml");
-    let sectors = disk.lines().find(|line| line.starts_with("sectors = ")).expect("sectors");
-    let disk = disk.replace(sectors, "sectors = { value = 40000000, guessed = \"a small one\" }");
-    std::fs::write(dir.path().join("small.toml"), disk).expect("written");
+    write_small_disk(dir.path(), 40_000_000);
     let run = |set: &[&str]| {
         let run = ["lab", "run", "s.toml", "--force", "--format", "json"];
         let results = json(&printed(dir.path(), &[&run[..], set].concat()));

@@ -20,6 +20,14 @@ fn spindle(dir: &Path, arguments: &[&str]) -> Output {
         .expect("the program starts")
 }
 
+/// Writes `small.toml` into a folder: an Exos X20 of so many sectors.
+pub(crate) fn write_small_disk(dir: &Path, sectors: u64) {
+    let disk = include_str!("../../../../hardware/exos-x20.toml");
+    let whole = disk.lines().find(|line| line.starts_with("sectors = ")).expect("sectors");
+    let small = format!("sectors = {{ value = {sectors}, guessed = \"a small one\" }}");
+    std::fs::write(dir.join("small.toml"), disk.replace(whole, &small)).expect("written");
+}
+
 /// What it prints where it succeeds.
 #[track_caller]
 pub(crate) fn printed(dir: &Path, arguments: &[&str]) -> String {

@@ -4,7 +4,7 @@
 //! come out too short; each pays once more for coming to its place; stretches where a far layout's operation finds nothing
 //! to do stand beside those where it does all.
 
-use crate::lab_runs::{json, printed};
+use crate::lab_runs::{json, printed, write_small_disk};
 use fixtures::extent::some;
 use serde_json::Value;
 
@@ -49,10 +49,7 @@ kind = "initialise"
 #[test]
 fn what_is_sampled_by_few_short_stretches_takes_as_long_as_the_whole() {
     let dir = tempfile::tempdir().expect("a folder");
-    let disk = include_str!("../../../../hardware/exos-x20.toml");
-    let sectors = disk.lines().find(|line| line.starts_with("sectors = ")).expect("sectors");
-    let disk = disk.replace(sectors, "sectors = { value = 6000000, guessed = \"a small one\" }");
-    std::fs::write(dir.path().join("small.toml"), disk).expect("written");
+    write_small_disk(dir.path(), 6_000_000);
     let cells = |name: &str, study: &str| -> Vec<Value> {
         std::fs::write(dir.path().join(name), study).expect("written");
         let results = json(&printed(dir.path(), &["lab", "run", name, "--format", "json"]));
