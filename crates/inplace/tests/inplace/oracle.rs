@@ -249,6 +249,7 @@ fn a_wrong_rename_is_told_in_the_order_of_the_model() {
 
 #[test]
 fn a_directory_of_thousands_of_names_keeps_each_of_them() {
+    fixtures::takes_long!();
     for (kind, settings, options) in variants(CAPACITY) {
         let runtime = runtime();
         let rt = runtime.handle();

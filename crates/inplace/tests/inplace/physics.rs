@@ -398,6 +398,7 @@ fn access_times_cost_a_commit_and_noatime_none() {
 /// Terabytes: neither making nor using them may take time or memory in proportion.
 #[test]
 fn three_terabytes_are_made_and_used_in_a_moment() {
+    fixtures::takes_long!();
     for preset in some(Preset::ALL, 2) {
         let runtime = runtime();
         let rt = runtime.handle();

@@ -347,11 +347,13 @@ fn ext3_survives_a_cut_at_every_write() {
 
 #[test]
 fn xfs_survives_a_cut_at_every_write() {
+    fixtures::takes_long!();
     cut_everywhere(3);
 }
 
 #[test]
 fn mixes_survive_a_cut_at_every_write() {
+    fixtures::takes_long!();
     cut_everywhere(4);
     cut_everywhere(5);
 }

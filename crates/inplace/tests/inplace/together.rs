@@ -99,6 +99,7 @@ fn play(name: String, settings: Settings, options: MountOptions, seed: u64) {
 
 #[test]
 fn many_tasks_leave_a_sound_tree_and_none_waits_for_ever() {
+    fixtures::takes_long!();
     for (name, mut settings, mut options) in variants(CAPACITY) {
         settings.journal = settings.block * 256;
         for seed in some(0..6, 2) {

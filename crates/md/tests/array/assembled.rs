@@ -100,16 +100,19 @@ fn verify_third(part: usize) {
 
 #[test]
 fn every_array_of_the_real_md_opens_and_has_its_content_first_third() {
+    fixtures::takes_long!();
     verify_third(0);
 }
 
 #[test]
 fn every_array_of_the_real_md_opens_and_has_its_content_second_third() {
+    fixtures::takes_long!();
     verify_third(1);
 }
 
 #[test]
 fn every_array_of_the_real_md_opens_and_has_its_content_last_third() {
+    fixtures::takes_long!();
     verify_third(2);
 }
 

@@ -93,6 +93,7 @@ fn verify_all(names: &[&str]) {
 
 #[test]
 fn striped_and_mirrored_arrays_of_the_real_md_read_back() {
+    fixtures::takes_long!();
     verify_all(&[
         "linear-2",
         "raid0-2",
@@ -113,6 +114,7 @@ fn striped_and_mirrored_arrays_of_the_real_md_read_back() {
 
 #[test]
 fn raid_4_and_5_of_the_real_md_read_back_and_their_parity_is_right() {
+    fixtures::takes_long!();
     verify_all(&[
         "raid4-3",
         "raid5-ls-4",
@@ -132,6 +134,7 @@ fn raid_4_and_5_of_the_real_md_read_back_and_their_parity_is_right() {
 
 #[test]
 fn raid_6_of_the_real_md_reads_back_and_its_parity_is_right() {
+    fixtures::takes_long!();
     verify_all(&["raid6-5", "raid6-4-ra", "raid6-5-ddf", "raid6-5-la6", "raid6-6-512k-bitmap"]);
     verify_all(&["raid6-5-degraded-1", "raid6-5-degraded-2"]);
 }

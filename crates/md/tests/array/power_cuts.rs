@@ -497,6 +497,7 @@ fn a_log_does_not_end_a_resync_that_was_not_done() {
 
 #[test]
 fn after_a_power_cut_nothing_flushed_is_lost_and_logs_close_the_write_hole() {
+    fixtures::takes_long!();
     let cuts = campaign(0..by_extent(1, 4), by_extent(9, 3));
     assert!(cuts > by_extent(30, 500), "{cuts} cuts");
 }

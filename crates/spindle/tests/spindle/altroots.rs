@@ -49,6 +49,7 @@ fn is_below(at: &Path, root: &Path) {
 
 #[test]
 fn a_root_holds_as_long_as_who_holds_the_pool() {
+    fixtures::takes_long!();
     if !can_mount() {
         return;
     }

@@ -42,6 +42,7 @@ fn refused(arguments: &[&str]) -> String {
 /// What could break: the time that a thread takes to get ready (an order of files that is shuffled) counted to what it then does.
 #[test]
 fn one_thread_takes_no_more_than_one_processor() {
+    fixtures::takes_long!();
     // Two at the most: the thread, and what the program does beside it in so short a time.
     let text = printed(&["smallfiles", "-n", "1000", "-s", "512"]);
     let phases: Vec<(&str, f64)> = text
@@ -70,6 +71,7 @@ fn small_files_that_memory_forgot_are_not_said_to_be_read_from_it() {
 
 #[test]
 fn bonnie_prints_its_table_and_its_line() {
+    fixtures::takes_long!();
     let text =
         printed(&["bonnie", "-d", ".", "-s", "4", "-r", "2", "-f1", "-n", "1:100", "-m", "here"]);
     assert!(text.contains("------Sequential Output------"), "{text}");
@@ -253,6 +255,7 @@ fn a_probe_that_rests_hears_ctrl_c_at_once_however_often_it_is_sent() {
 /// What could break: a tool in a simulation that looks at a flag which nobody raises.
 #[test]
 fn a_tool_on_a_simulated_file_system_hears_ctrl_c() {
+    fixtures::takes_long!();
     let dir = tempfile::tempdir().expect("a temporary folder");
     let study = "title = \"t\"\nquestion = \"q?\"\nrepeats = 1\n[machine]\nkind = \"simulated\"\n\
          host = \"opteron-2008\"\ndisk = \"st3750640as\"\ndisks = 1\nfilesystem = \"xfs\"\n\
@@ -272,6 +275,7 @@ fn a_tool_on_a_simulated_file_system_hears_ctrl_c() {
 /// What could break: a verdict of one number that does not say what it is of, and phases that stand in the alphabet's order or nowhere.
 #[test]
 fn a_verdict_on_tools_says_what_it_measures_and_tells_the_phases_one_by_one() {
+    fixtures::takes_long!();
     let dir = tempfile::tempdir().expect("a temporary folder");
     let study = "title = \"t\"\nquestion = \"q?\"\nrepeats = 2\n[machine]\nkind = \"simulated\"\n\
          host = \"opteron-2008\"\ndisk = \"st3750640as\"\ndisks = 4\nfilesystem = \"xfs\"\n\
@@ -327,6 +331,7 @@ fn a_verdict_on_tools_says_what_it_measures_and_tells_the_phases_one_by_one() {
 /// reads less ahead than one stripe. Four disks then rewrite little faster than one, or slower.
 #[test]
 fn bonnie_rewrites_faster_on_more_simulated_disks() {
+    fixtures::takes_long!();
     let dir = tempfile::tempdir().expect("a temporary folder");
     let layouts =
         by_extent(&["disk", "raid0-4"][..], &["disk", "raid0-2", "raid0-3", "raid0-4"][..]);
@@ -356,6 +361,7 @@ fn bonnie_rewrites_faster_on_more_simulated_disks() {
 /// What could break: an error in a late repeat that takes those before it along.
 #[test]
 fn repeats_that_are_done_outlive_an_error_in_a_later_one() {
+    fixtures::takes_long!();
     for (tool, words) in [
         ("smallfiles", &["-n", "300", "-s", "1k", "-d", "work"][..]),
         ("tiobench", &["--size", "2", "--threads", "1", "--random", "50", "-d", "work"]),
@@ -392,6 +398,7 @@ fn repeats_that_are_done_outlive_an_error_in_a_later_one() {
 
 #[test]
 fn a_report_is_written_where_nothing_can_be_printed() {
+    fixtures::takes_long!();
     let dir = tempfile::tempdir().expect("a temporary folder");
     for (at, words) in [
         &["smallfiles", "-n", "20", "--repeats", "2"][..],
@@ -438,6 +445,7 @@ fn figures_of_fio_are_printed_where_the_file_does_not_take_them() {
 
 #[test]
 fn a_folder_takes_the_report_of_one_run_at_a_time() {
+    fixtures::takes_long!();
     let dir = tempfile::tempdir().expect("a temporary folder");
     let words = ["fio", "--name=long", "--rw=read", "--size=64k", "--time_based", "--out=same"];
     let mut first = Command::new(env!("CARGO_BIN_EXE_spindle"))

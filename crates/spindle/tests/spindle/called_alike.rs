@@ -36,6 +36,7 @@ fn json(folder: &Path, arguments: &[&str]) -> Value {
 
 #[test]
 fn datasets_of_pools_that_are_called_alike_are_not_mixed() {
+    fixtures::takes_long!();
     let (folder, alike) = three_pools();
     let at = folder.path();
     let [(one, of_one), (other, of_other)] = &alike[..] else { panic!("{alike:?}") };
@@ -66,6 +67,7 @@ fn datasets_of_pools_that_are_called_alike_are_not_mixed() {
 
 #[test]
 fn pools_that_are_called_alike_are_all_shown() {
+    fixtures::takes_long!();
     let (folder, alike) = three_pools();
     let at = folder.path();
     let [(one, _), (other, _)] = &alike[..] else { panic!("{alike:?}") };
@@ -120,6 +122,7 @@ fn pools_that_are_called_alike_are_all_shown() {
 /// What could break: one disk is shown as what lies on the other, and whoever follows never finds its files.
 #[test]
 fn a_scan_shows_each_of_two_pools_on_its_own_disk() {
+    fixtures::takes_long!();
     let (folder, alike) = three_pools();
     let at = folder.path();
     for (guid, dataset) in &alike {
@@ -206,6 +209,7 @@ fn a_volume_of_one_of_two_groups_is_named_by_the_groups_uuid() {
 
 #[test]
 fn one_of_two_pools_that_are_called_alike_is_changed_by_its_guid() {
+    fixtures::takes_long!();
     let (folder, alike) = three_pools();
     let at = folder.path();
     let [(one, _), (_, own)] = &alike[..] else { panic!("{alike:?}") };

@@ -37,6 +37,7 @@ fn are_listed_once(names: &BTreeMap<String, usize>, stay: impl Iterator<Item = S
 
 #[test]
 fn what_stays_in_a_directory_that_changes_is_listed_once() {
+    fixtures::takes_long!();
     if !can_mount() {
         return;
     }

@@ -194,6 +194,7 @@ fn a_folder_that_holds_other_things_is_left_alone_without_force() {
 
 #[test]
 fn a_run_that_is_interrupted_before_anything_is_done_leaves_nothing_and_says_so() {
+    fixtures::takes_long!();
     let dir = temporary();
     // Hours of simulated time: it can't be over before the signal. A round that has begun is finished.
     let study = small(dir.path(), |text| {
@@ -218,6 +219,7 @@ fn a_run_that_is_interrupted_before_anything_is_done_leaves_nothing_and_says_so(
 /// Files of this host: made, measured, removed.
 #[test]
 fn a_study_of_this_host_leaves_nothing_behind() {
+    fixtures::takes_long!();
     let dir = temporary();
     std::fs::create_dir(dir.path().join("scratch")).expect("a folder");
     let study = small(dir.path(), |text| {
@@ -236,6 +238,7 @@ fn a_study_of_this_host_leaves_nothing_behind() {
 /// The study that ships, in small: both sides are measured, and neither server nor socket is left behind.
 #[test]
 fn the_study_of_nbd_measures_both_sides_and_leaves_nothing_behind() {
+    fixtures::takes_long!();
     let dir = temporary();
     let sockets = dir.path().join("t");
     std::fs::create_dir(&sockets).expect("a folder");
@@ -287,6 +290,7 @@ fn an_export_has_neither_files_nor_members() {
 
 #[test]
 fn content_is_not_destroyed_without_leave() {
+    fixtures::takes_long!();
     let dir = temporary();
     let disk = dir.path().join("precious.img");
     let precious = vec![0x5a_u8; 1 << 20];
@@ -318,6 +322,7 @@ fn content_is_not_destroyed_without_leave() {
 
 #[test]
 fn every_study_that_ships_can_be_shown_and_every_profile_too() {
+    fixtures::takes_long!();
     let dir = temporary();
     let list = |arguments: &[&str]| {
         let output = spindle(dir.path(), arguments);
@@ -416,6 +421,7 @@ fn of_this_host(dir: &Path) -> String {
 /// removed.
 #[test]
 fn what_a_killed_run_left_is_told_of_all_at_once() {
+    fixtures::takes_long!();
     let dir = temporary();
     let study = of_this_host(dir.path());
     let scratch = dir.path().join("scratch");

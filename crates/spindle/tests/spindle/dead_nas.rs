@@ -196,6 +196,7 @@ fn dumped(dir: &Path, set: &str) -> Disk {
 
 #[test]
 fn a_cut_image_that_a_set_lacks_is_taken_once_it_is_as_long_again_as_is_said() {
+    fixtures::takes_long!();
     let dir = folder();
     let disks = dir.path().join("disks");
     let Some(()) = copies_of_set(&disks, &[0, 1, 3]) else { return };

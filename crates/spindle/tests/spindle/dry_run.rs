@@ -39,6 +39,7 @@ fn try_and_do(at: &Path, words: &[&str]) {
 
 #[test]
 fn commands_end_as_in_earnest_and_devices_stay_as_they_are() {
+    fixtures::takes_long!();
     let folder = disks(&DISKS, DISK_BYTES);
     let at = folder.path();
     std::fs::write(at.join("text"), "of this host").expect("a file");

@@ -82,6 +82,7 @@ fn told(dir: &Path, words: &[&str]) -> serde_json::Value {
 /// that is passed over.
 #[test]
 fn jobs_are_given_by_options_as_to_fio() {
+    fixtures::takes_long!();
     let dir = tempfile::tempdir().expect("a directory");
     std::fs::create_dir(dir.path().join("t")).expect("made");
     let words = [
@@ -377,6 +378,7 @@ fn a_file_that_was_there_outlives_a_job_that_does_not_fit() {
 /// What could break: a repeat that takes another's place in the output.
 #[test]
 fn every_repeat_is_told_in_every_form_and_has_its_logs() {
+    fixtures::takes_long!();
     let dir = tempfile::tempdir().expect("a directory");
     let job = ["--name=a", "--rw=write", "--size=64k", "--name=b", "--rw=read", "--size=64k"];
     let run = |more: &[&str]| {

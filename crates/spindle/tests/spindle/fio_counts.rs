@@ -44,6 +44,7 @@ const KIB: u64 = 1024;
 
 #[test]
 fn steps_end_where_those_of_fio_do() {
+    fixtures::takes_long!();
     assert_ios(&[
         ("--rw=write:16k --size=16m --bs=4k", 4 * KIB, &[[0, 820]]),
         ("--rw=read:4 --size=16m --bs=4k", 4 * KIB, &[[4092, 0]]),
@@ -62,6 +63,7 @@ fn steps_end_where_those_of_fio_do() {
 
 #[test]
 fn files_that_are_used_up_end_a_job_as_in_fio() {
+    fixtures::takes_long!();
     assert_ios(&[
         ("--rw=randread --size=17m --bs=1m --nrfiles=5", KIB * KIB, &[[15, 0]]),
         ("--rw=randread --size=17m --bs=1m --nrfiles=5 --loops=2", KIB * KIB, &[[30, 0]]),
@@ -130,6 +132,7 @@ fn blocks_of_any_size_do_no_more_than_the_size() {
 
 #[test]
 fn a_total_of_syncs_is_of_fsync_alone() {
+    fixtures::takes_long!();
     let dir = tempfile::tempdir().expect("a directory");
     for (words, fsyncs) in [
         (&["--rw=write", "--size=16m", "--bs=4k", "--fsync=5", "--fdatasync=7"][..], 819),
@@ -166,6 +169,7 @@ fn a_job_that_reads_what_nobody_laid_out_says_so() {
 /// each pass.
 #[test]
 fn a_job_of_a_given_time_reads_back_what_fio_does() {
+    fixtures::takes_long!();
     let write = "--rw=write --size=256k --bs=4k --verify=crc32c --time_based --runtime=300ms";
     let (error, [read, written]) = counts(write)[0];
     assert_eq!((error, read.0), (0, 0));

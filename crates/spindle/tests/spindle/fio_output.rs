@@ -90,6 +90,7 @@ fn the_output_takes_the_place_of_nothing_that_is_needed() {
 /// As the real fio leaves the same files for the same words.
 #[test]
 fn paths_lead_where_the_system_goes() {
+    fixtures::takes_long!();
     let dir = tempfile::tempdir().expect("a directory");
     let at = |name: &str| dir.path().join(name);
     for folder in ["work", "beside", "far/deep"] {
@@ -160,6 +161,7 @@ fn what_a_killed_layout_left_is_named() {
 /// Side by side with fio 3.33, where it is installed: what of a log does not depend on the time.
 #[test]
 fn logs_of_windows_have_the_columns_of_fios() {
+    fixtures::takes_long!();
     let words = [
         "--name=a",
         "--filename=f",

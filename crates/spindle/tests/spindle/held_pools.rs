@@ -42,6 +42,7 @@ fn guid(at: &Path) -> String {
 
 #[test]
 fn a_held_pool_gets_vdevs_features_and_another_guid() {
+    fixtures::takes_long!();
     let folder = folder(&["zpool", "create", "-d"]);
     let at = folder.path();
     let holder = Holder::start(at, "pools = [\"tank\"]\n");
@@ -87,6 +88,7 @@ fn a_held_pool_gets_vdevs_features_and_another_guid() {
 
 #[test]
 fn files_are_copied_into_a_mounted_dataset_by_who_has_them() {
+    fixtures::takes_long!();
     let folder = folder(&["zpool", "create"]);
     let at = folder.path();
     done(at, &["zfs", "create", "-p", "tank/home/anna"]);
@@ -145,6 +147,7 @@ fn files_are_copied_into_a_mounted_dataset_by_who_has_them() {
 /// What could break: who holds a pool asks itself to commit it, and waits for an answer until it gives up.
 #[test]
 fn projects_are_told_by_who_holds_the_pool_without_waiting_for_itself() {
+    fixtures::takes_long!();
     let folder = folder(&["zpool", "create"]);
     let at = folder.path();
     let holder = Holder::start(at, "pools = [\"tank\"]\n");
@@ -194,6 +197,7 @@ fn a_pool_does_not_lie_on_what_its_holder_serves() {
 
 #[test]
 fn a_volume_of_a_held_pool_is_filled_by_who_has_the_bytes() {
+    fixtures::takes_long!();
     let folder = folder(&["zpool", "create"]);
     let at = folder.path();
     done(at, &["zfs", "create", "-s", "-V", "16M", "tank/v"]);
@@ -249,6 +253,7 @@ fn a_volume_of_a_held_pool_is_filled_by_who_has_the_bytes() {
 
 #[test]
 fn a_held_pool_with_multihost_is_seen_by_another_host() {
+    fixtures::takes_long!();
     let folder = folder(&["zpool", "create"]);
     let at = folder.path();
     let set = ["zpool", "set", "multihost=on", "tank"];

@@ -49,6 +49,7 @@ fn mounted_of(at: &Path, dataset: &str) -> String {
 
 #[test]
 fn file_systems_are_mounted_where_their_properties_say_by_who_holds_them() {
+    fixtures::takes_long!();
     if !can_mount() {
         return;
     }
@@ -139,6 +140,7 @@ fn file_systems_are_mounted_where_their_properties_say_by_who_holds_them() {
 /// What could break: whoever has a pool changed by its holder is told to doubt what is read, once per disk.
 #[test]
 fn only_what_is_read_beside_a_holder_is_told_to_be_so() {
+    fixtures::takes_long!();
     if !can_mount() {
         return;
     }
@@ -242,6 +244,7 @@ fn what_is_set_counts_for_what_is_mounted() {
 
 #[test]
 fn names_are_the_same_as_the_dataset_was_made_to_have_them() {
+    fixtures::takes_long!();
     use std::ffi::OsStr;
     use std::os::unix::ffi::OsStrExt;
     let (_folder, at) = folder();
@@ -378,6 +381,7 @@ fn no_dataset_is_mounted_twice_and_no_mount_lies_in_another() {
 
 #[test]
 fn mount_of_a_held_pool_lasts_as_long_as_the_command() {
+    fixtures::takes_long!();
     if !can_mount() {
         return;
     }
@@ -427,6 +431,7 @@ fn mount_of_a_held_pool_lasts_as_long_as_the_command() {
 
 #[test]
 fn mount_of_all_holds_pools_that_nobody_holds_until_all_is_unmounted() {
+    fixtures::takes_long!();
     if !can_mount() {
         return;
     }
@@ -459,6 +464,7 @@ fn mount_of_all_holds_pools_that_nobody_holds_until_all_is_unmounted() {
 
 #[test]
 fn a_held_pool_is_exported_unless_somebody_uses_it() {
+    fixtures::takes_long!();
     let (_folder, at) = folder();
     done(&at, &["zfs", "create", "-s", "-V", "16M", "tank/v"]);
     done(&at, &["zfs", "create", "tank/home"]);
@@ -618,6 +624,7 @@ fn spoil(disk: &Path) {
 
 #[test]
 fn what_is_not_cached_is_read_from_the_devices_each_time() {
+    fixtures::takes_long!();
     if !can_mount() {
         return;
     }
@@ -669,6 +676,7 @@ fn what_is_not_cached_is_read_from_the_devices_each_time() {
 /// What is too long for a pool is refused, whoever holds it; and who holds it goes on.
 #[test]
 fn names_and_values_that_are_too_long_stop_nobody() {
+    fixtures::takes_long!();
     let folder = fixtures::scratch::folder();
     let at = folder.path();
     fs::create_dir(at.join("disks")).expect("a folder");
@@ -733,6 +741,7 @@ fn who_sees_a_mount_can_ask_who_holds_the_pool() {
 
 #[test]
 fn signals_of_one_moment_are_one_wish_and_a_later_one_leaves_no_mount_behind() {
+    fixtures::takes_long!();
     if !can_mount() {
         return;
     }

@@ -38,6 +38,7 @@ fn in_use(at: &Path, arguments: &[&str]) {
 
 #[test]
 fn a_disk_that_another_process_writes_is_no_wrong_call() {
+    fixtures::takes_long!();
     let folder = fixtures::scratch::folder();
     let at = folder.path();
     fs::create_dir(at.join("disks")).expect("a folder");

@@ -52,6 +52,7 @@ fn layout<'a>(results: &'a Value, name: &str) -> &'a Value {
 
 #[test]
 fn a_rebuild_beside_load_that_is_worked_out_is_as_long_as_one_that_is_measured() {
+    fixtures::takes_long!();
     let loads = [("4k", 2, false), ("16k", 4, false), ("4k", 16, true)];
     for (size, depth, saturated) in some(loads, 1) {
         let load = format!(
@@ -94,6 +95,7 @@ fn a_rebuild_beside_load_that_is_worked_out_is_as_long_as_one_that_is_measured()
 /// where it leaves none the load gathers there.
 #[test]
 fn a_rebuild_of_one_set_of_several_is_worked_out_by_the_load_that_comes_to_it() {
+    fixtures::takes_long!();
     let sets = "[layouts.raid60]\nlevel = \"raid0\"\nsets = 2\nof = { level = \"raid6\", disks = 8 }\n[[factor]]";
     let header = LAYOUTS.replace("disks = 9", "disks = 17").replace("[[factor]]", sets);
     let header = header.replace("\"raid5-8\", \"raid6-8\", \"raid10-8\"", "\"raid60\"");
@@ -178,6 +180,7 @@ fn rebuilds_of_another_priority_do_not_stand_among_those_of_normal_priority() {
 /// load hid that nothing bounds it beside a heavier one.
 #[test]
 fn a_rebuild_that_is_measured_says_beside_which_load_and_on_an_idle_set_is_the_normal_one() {
+    fixtures::takes_long!();
     let stretches = "sampled = { strata = 2, per_stratum = 2, sample = \"4m\" }\n";
     let light = "[[workload]]\nname = \"light\"\nkind = \"random\"\nrate_iops = 10\n";
     let heavy = "[[workload]]\nname = \"heavy\"\nkind = \"stream\"\nop = \"write\"\n";
@@ -237,6 +240,7 @@ fn is_bounded_below_alone(layout: &Value) {
 /// A stream's next block is always the nearest one: how long a rebuild waits behind it, its latency does not tell.
 #[test]
 fn a_rebuild_beside_streams_at_the_disks_limit_is_bounded_below_and_says_so() {
+    fixtures::takes_long!();
     let dir =
         study("[[workload]]\nname = \"write\"\nkind = \"stream\"\nop = \"write\"\nstreams = 4\n");
     let text = printed(dir.path(), &["lab", "run", "s.toml"]);
@@ -249,6 +253,7 @@ fn a_rebuild_beside_streams_at_the_disks_limit_is_bounded_below_and_says_so() {
 /// beside it takes no less than the lower one.
 #[test]
 fn a_rebuild_beside_what_does_not_tell_how_long_it_waits_is_bounded_below_alone() {
+    fixtures::takes_long!();
     let loads = [
         "kind = \"stream\"\nblock_size = \"64k\"\nqueue_depth = 1\n",
         "kind = \"stream\"\nop = \"write\"\n",
@@ -279,6 +284,7 @@ fn a_rebuild_beside_what_does_not_tell_how_long_it_waits_is_bounded_below_alone(
 /// All layouts are asked alike by a load of a given rate, beside a rebuild as well; one that can't be reached is said to be that.
 #[test]
 fn a_load_of_a_given_rate_keeps_to_it_beside_a_rebuild_and_says_where_it_did_not() {
+    fixtures::takes_long!();
     let load = |rate: u32, depth: u32| {
         format!(
             "[[workload]]\nname = \"load\"\nkind = \"random\"\nrate_iops = {rate}\nqueue_depth = {depth}\n"
@@ -326,6 +332,7 @@ fn a_load_of_a_given_rate_keeps_to_it_beside_a_rebuild_and_says_where_it_did_not
 /// A tool on files may pause, and be a stream while it does not.
 #[test]
 fn a_rebuild_beside_a_tool_is_bounded_below_alone() {
+    fixtures::takes_long!();
     let text =
         LAYOUTS.replace("disks = 9\n", "disks = 9\nfilesystem = \"xfs\"\npage_cache = \"64m\"\n");
     let text = by_extent(text.replace("\"raid6-8\", ", ""), text);

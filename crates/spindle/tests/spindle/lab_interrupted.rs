@@ -81,6 +81,7 @@ fn made(dir: &Path, begins: &str) -> Option<PathBuf> {
 
 #[test]
 fn many_files_are_removed_with_words_and_left_where_it_is_asked_again() {
+    fixtures::takes_long!();
     // To be asked again while it removes them it must have many.
     for (again, files) in [(false, 1000), (true, 20_000)] {
         let dir = tempfile::tempdir().expect("a folder");
@@ -145,6 +146,7 @@ fn small_files_of_bonnie_are_removed_with_words() {
 
 #[test]
 fn a_repeat_that_came_to_no_end_is_not_told_among_the_others() {
+    fixtures::takes_long!();
     let dir = tempfile::tempdir().expect("a folder");
     let words = [
         "fio",
@@ -217,6 +219,7 @@ fn in_few_inodes(size: &str, words: &str) -> Option<Output> {
 
 #[test]
 fn files_without_inodes_are_refused_and_named_where_they_run_out() {
+    fixtures::takes_long!();
     let Some(output) = in_few_inodes("64m", "smallfiles -n 500 -s 1") else {
         println!("skipped: nothing can be mounted");
         return;
@@ -280,6 +283,7 @@ fn cases_of_tiobench_that_are_done_are_told_and_kept() {
 
 #[test]
 fn phases_that_are_done_are_told_and_kept() {
+    fixtures::takes_long!();
     for (words, until, done, total, told, not) in [
         (
             // A byte at a time takes its time on any disk.
@@ -324,6 +328,7 @@ fn phases_that_are_done_are_told_and_kept() {
 /// A figure over all phases is another one where some are missing.
 #[test]
 fn a_part_of_a_tool_is_compared_phase_by_phase() {
+    fixtures::takes_long!();
     let dir = tempfile::tempdir().expect("a temporary folder");
     let words = ["smallfiles", "-n", "20", "-s", "32k", "--block"];
     let mut tool = Started::tool(dir.path(), &[&words[..], &["1", "--out", "part"]].concat());
@@ -341,6 +346,7 @@ fn a_part_of_a_tool_is_compared_phase_by_phase() {
 
 #[test]
 fn jobs_of_fio_that_are_done_are_kept() {
+    fixtures::takes_long!();
     let dir = tempfile::tempdir().expect("a temporary folder");
     let file =
         "[global]\nsize=1m\nrw=write\n[first]\n[second]\nstonewall\ntime_based=1\nruntime=60s\n";

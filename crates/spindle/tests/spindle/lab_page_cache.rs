@@ -47,6 +47,7 @@ working_set = "1g"
 /// as the other's (512 KiB) in pieces, and both well in one go. Reads at a depth of 4 came at 476 of 1995 MB/s, writes on eight disks at 596.
 #[test]
 fn a_stream_comes_at_the_rate_of_the_disks_at_any_depth_and_width() {
+    fixtures::takes_long!();
     let dir = tempfile::tempdir().expect("a folder");
     let (layouts, depths) = (some(["raid5-8", "raid5-9"], 1), some(["1", "4"], 1));
     let levels = layouts.iter().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ");
@@ -81,6 +82,7 @@ fn a_stream_comes_at_the_rate_of_the_disks_at_any_depth_and_width() {
 /// of its outer zone (157 MB/s).
 #[test]
 fn a_load_over_a_whole_file_system_begins_at_once_and_reads_the_disk() {
+    fixtures::takes_long!();
     let dir = tempfile::tempdir().expect("a folder");
     let study = STREAM
         .replace("small.toml", "hua723030ala640")

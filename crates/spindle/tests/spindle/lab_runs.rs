@@ -153,6 +153,7 @@ fn many_runs(text: &str) -> String {
 
 #[test]
 fn ctrl_c_keeps_what_is_done_and_resume_goes_on_with_it() {
+    fixtures::takes_long!();
     let dir = place(many_runs);
     let run = ["lab", "run", "s.toml", "--out", "cut", "--jobs", "1"];
     let output = interrupted(dir.path(), &run);
@@ -188,6 +189,7 @@ fn ctrl_c_keeps_what_is_done_and_resume_goes_on_with_it() {
 
 #[test]
 fn going_on_with_some_cells_keeps_the_runs_of_the_others() {
+    fixtures::takes_long!();
     let dir = place(many_runs);
     let run = ["lab", "run", "s.toml", "--out", "cut", "--jobs", "1"];
     assert_eq!(interrupted(dir.path(), &run).status.code(), Some(130));
@@ -208,6 +210,7 @@ fn going_on_with_some_cells_keeps_the_runs_of_the_others() {
 /// The whole result stays until the new one is whole, and a part of it does not take its place by `--resume` either.
 #[test]
 fn a_run_that_replaces_a_whole_result_is_gone_on_with_by_the_same_command() {
+    fixtures::takes_long!();
     let dir = place(many_runs);
     let run = ["lab", "run", "s.toml", "--out", "out", "--jobs", "1"];
     printed(dir.path(), &run);
@@ -275,6 +278,7 @@ fn a_report_says_what_was_run_in_every_form() {
 
 #[test]
 fn a_run_on_this_host_says_where_and_when_and_a_tool_how_it_was_called() {
+    fixtures::takes_long!();
     let dir = place(|text| {
         let (machine, layouts) = (
             text.find("kind = \"simulated\"").expect("machine"),
@@ -393,6 +397,7 @@ fn rate(results: &Value, layout: &str) -> f64 {
 
 #[test]
 fn a_stream_at_its_defaults_orders_layouts_as_at_depth_4_and_16() {
+    fixtures::takes_long!();
     let dir = stream();
     let run = |set: &[&str]| {
         let run = ["lab", "run", "s.toml", "--force", "--format", "json"];
@@ -495,6 +500,7 @@ fn a_disk_at_its_limit_is_busy_although_its_cache_answers() {
 /// Found by newcomers: 463 operations a second on RAID 6 for 21 090 on RAID 10.
 #[test]
 fn small_files_on_parity_are_written_back_in_batches() {
+    fixtures::takes_long!();
     let dir = tempfile::tempdir().expect("a folder");
     let text = STREAM
         .replace("repeats = 3", "repeats = 1")
@@ -575,6 +581,7 @@ fn a_tool_that_is_interrupted_tells_of_the_repeats_that_are_done() {
 
 #[test]
 fn a_whole_result_is_not_replaced_by_less_or_by_other_settings() {
+    fixtures::takes_long!();
     let dir = place(str::to_owned);
     let run = ["lab", "run", "s.toml", "--out", "out"];
     printed(dir.path(), &[&run[..], &["--quick"]].concat());
@@ -625,6 +632,7 @@ fn a_tools_folder_that_can_not_be_made_is_found_out_before_anything_is_written()
 
 #[test]
 fn a_comparison_names_what_was_not_run_alike() {
+    fixtures::takes_long!();
     let dir = stream();
     let run = |out: &str, set: &[&str]| {
         let run = ["lab", "run", "s.toml", "--out", out];

@@ -48,6 +48,7 @@ kind = "initialise"
 
 #[test]
 fn what_is_sampled_by_few_short_stretches_takes_as_long_as_the_whole() {
+    fixtures::takes_long!();
     let dir = tempfile::tempdir().expect("a folder");
     write_small_disk(dir.path(), 6_000_000);
     let cells = |name: &str, study: &str| -> Vec<Value> {
@@ -80,6 +81,7 @@ fn what_is_sampled_by_few_short_stretches_takes_as_long_as_the_whole() {
 /// Writes that the load could only make while they find room in the disks' caches.
 #[test]
 fn short_stretches_beside_a_load_that_writes_do_not_count_what_caches_take_once() {
+    fixtures::takes_long!();
     let dir = tempfile::tempdir().expect("a folder");
     let cell = |sample: &str| -> Value {
         let study = format!(

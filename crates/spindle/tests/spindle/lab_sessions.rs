@@ -122,6 +122,7 @@ processor_time = "85us"
 
 #[test]
 fn what_was_published_of_ufs_on_a_t4_comes_out_but_for_its_reads_which_come_near() {
+    fixtures::takes_long!();
     let dir = tempfile::tempdir().expect("a folder");
     let output = Command::new(env!("CARGO_BIN_EXE_spindle"))
         .args(["lab", "run", "asm-zfs-ufs", "--format", "json", "--set", "repeats=1"])

@@ -36,6 +36,7 @@ fn main_metrics(json: &Value) -> Vec<&str> {
 
 #[test]
 fn jobs_of_fio_that_did_other_work_get_no_verdict_and_are_told_apart() {
+    fixtures::takes_long!();
     let dir = tempfile::tempdir().expect("a folder");
     let job = ["fio", "--name=x", "--size=1m", "--repeats=3"];
     lab(dir.path(), &[&job[..], &["--rw=read", "--bs=4k", "--out=a"]].concat());

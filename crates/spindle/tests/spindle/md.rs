@@ -87,6 +87,7 @@ fn assert_same(name: &str, theirs: &str, ours: &str) {
 
 #[test]
 fn examine_and_detail_print_what_mdadm_printed() {
+    fixtures::takes_long!();
     let Some(folder) = fixtures::folder("md") else { return };
     for name in some(names(&folder), 14) {
         let images = unpack(&folder, &name);
@@ -136,6 +137,7 @@ pub(crate) fn sha256(path: &Path) -> String {
 /// The content by its digest, through a file with holes and through a pipe; the members are as before.
 #[test]
 fn dump_writes_the_content_and_nothing_to_the_members() {
+    fixtures::takes_long!();
     let Some(folder) = fixtures::folder("md") else { return };
     let names = ["raid6-5-degraded-2", "raid5-4-recovery", "raid5-3-reshape-to-4", "raid0-3-zones"];
     let through_pipes = some(names, 1);

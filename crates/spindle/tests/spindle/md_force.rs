@@ -76,6 +76,7 @@ fn field(detail: &str, label: &str) -> String {
 /// Two members of three are behind, one more than the other: as when their disks were full one after another.
 #[test]
 fn members_that_are_behind_are_taken_back_by_force_and_the_content_is_there() {
+    fixtures::takes_long!();
     let folder = fixtures::scratch::folder();
     let folder = folder.path();
     let images = disks(folder, 3);
@@ -223,6 +224,7 @@ fn halves_that_went_on_without_each_other_are_told_and_neither_wins_silently() {
 /// One device counts most events, and can do nothing alone; the others went on without it, and can.
 #[test]
 fn the_side_that_is_enough_is_told_where_the_one_that_counts_is_not() {
+    fixtures::takes_long!();
     let folder = fixtures::scratch::folder();
     let (a, b) = (folder.path().join("a"), folder.path().join("b"));
     let images = disks(&a, 4);
@@ -302,6 +304,7 @@ fn write_until(socket: &Path, stop: &AtomicBool) {
 
 #[test]
 fn detail_of_a_degraded_set_that_is_being_served_says_who_has_it_and_not_to_force_it() {
+    fixtures::takes_long!();
     let folder = fixtures::scratch::folder();
     let images = disks(folder.path(), 3);
     create("data", &["-l5", "-n3", "-c64", "--assume-clean"], &images);

@@ -121,6 +121,7 @@ fn enlarge(path: &str, bytes: u64) {
 
 #[test]
 fn a_reshape_that_was_killed_reads_as_before_and_is_continued() {
+    fixtures::takes_long!();
     let Some(set) = Fixture::unpack("raid5-ls-4") else { return };
     let new = set.new_disk(48 << 20);
     set.kill_reshape("5", &new);
@@ -138,6 +139,7 @@ fn a_reshape_that_was_killed_reads_as_before_and_is_continued() {
 
 #[test]
 fn a_reshape_that_md_left_is_continued() {
+    fixtures::takes_long!();
     let Some(set) = Fixture::unpack("raid5-3-reshape-to-4") else { return };
     set.text(&["grow", set.name, "--continue"]);
     set.verify(true);
@@ -147,6 +149,7 @@ fn a_reshape_that_md_left_is_continued() {
 
 #[test]
 fn a_third_mirror_holds_everything() {
+    fixtures::takes_long!();
     let Some(mut set) = Fixture::unpack("raid1-2-bitmap") else { return };
     let new = set.new_disk(std::fs::metadata(set.path("disk0.raw")).expect("a disk").len());
     let refused = set.refusal(&["grow", set.name, "-n", "3"]);
@@ -163,6 +166,7 @@ fn a_third_mirror_holds_everything() {
 
 #[test]
 fn members_that_were_enlarged_are_used_whole() {
+    fixtures::takes_long!();
     let Some(set) = Fixture::unpack("raid5-3-512k-bitmap") else { return };
     let refused = set.refusal(&["grow", set.name, "--size", "max"]);
     assert!(refused.contains("enlarge the members first"), "{refused}");
@@ -176,6 +180,7 @@ fn members_that_were_enlarged_are_used_whole() {
 /// Its superblocks lie at the end, where the old one was.
 #[test]
 fn a_set_with_its_superblocks_at_the_end_grows_with_its_members() {
+    fixtures::takes_long!();
     let Some(set) = Fixture::unpack("raid1-3-v10") else { return };
     let before = std::fs::metadata(set.path("disk0.raw")).expect("a disk").len();
     (0..3).for_each(|n| enlarge(&set.path(&format!("disk{n}.raw")), 8 << 20));
@@ -191,6 +196,7 @@ fn a_set_with_its_superblocks_at_the_end_grows_with_its_members() {
 
 #[test]
 fn a_bitmap_comes_and_goes() {
+    fixtures::takes_long!();
     let Some(set) = Fixture::unpack("raid5-3-v11") else { return };
     assert!(set.refusal(&["grow", set.name, "-b", "none"]).contains("has no write-intent bitmap"));
     let added = set.text(&["grow", set.name, "-b", "internal", "--bitmap-chunk", "64"]);

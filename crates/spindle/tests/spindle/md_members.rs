@@ -78,6 +78,7 @@ fn size(path: &str) -> u64 {
 
 #[test]
 fn sets_that_md_left_in_the_middle_of_something_are_assembled_to_the_end() {
+    fixtures::takes_long!();
     let Some(fixtures) = fixtures::folder("md") else { return };
     let left = [
         ("raid1-2-dirty-bitmap", "resynchronised"),

@@ -275,6 +275,7 @@ impl Drop for Writer {
 
 #[test]
 fn every_command_works_on_a_set_that_is_served_and_written_and_its_content_stays() {
+    fixtures::takes_long!();
     let bench = Bench::with_files(5);
     bench.create("5", 3, &["--bitmap=internal"]);
     let serving = bench.serve();
@@ -345,6 +346,7 @@ fn every_command_works_on_a_set_that_is_served_and_written_and_its_content_stays
 
 #[test]
 fn a_spare_takes_the_place_of_a_member_that_fails_while_it_is_written() {
+    fixtures::takes_long!();
     let bench = Bench::with_memory(4);
     bench.create("5", 3, &[]);
     bench.text(&["add", "data", "disks/3"]);
@@ -367,6 +369,7 @@ fn a_spare_takes_the_place_of_a_member_that_fails_while_it_is_written() {
 /// A cut file is no disk with a bad place: what is written there anew would be a hole among right data.
 #[test]
 fn a_member_whose_file_is_cut_is_failed_and_the_others_tell_what_it_held() {
+    fixtures::takes_long!();
     let bench = Bench::with_files(3);
     bench.create("5", 3, &["-c", "64"]);
     let serving = bench.serve();
@@ -488,6 +491,7 @@ fn a_server_takes_over_the_socket_of_one_that_was_killed() {
 
 #[test]
 fn a_request_never_reaches_the_server_of_a_copy() {
+    fixtures::takes_long!();
     let bench = Bench::with_files(2);
     bench.create("1", 2, &[]);
     std::fs::create_dir(bench.path().join("copy")).expect("made");
@@ -517,6 +521,7 @@ fn a_request_never_reaches_the_server_of_a_copy() {
 
 #[test]
 fn a_folder_that_others_may_enter_is_not_used_and_the_set_is_served_all_the_same() {
+    fixtures::takes_long!();
     let bench = Bench::with_files(2);
     bench.create("1", 2, &[]);
     let run = bench.path().join("run");
@@ -585,6 +590,7 @@ fn junk_on_the_socket_is_answered_and_the_server_goes_on() {
 /// mdadm refuses to stop what is open. What could break: a client loses its disk by a slip; or a set can't be stopped at all.
 #[test]
 fn a_set_is_not_stopped_under_a_client_that_writes_unless_it_is_forced() {
+    fixtures::takes_long!();
     let bench = Bench::with_files(3);
     bench.create("5", 3, &[]);
     let serving = bench.serve();
@@ -625,6 +631,7 @@ fn a_command_of_another_version_is_told_so() {
 
 #[test]
 fn a_client_that_goes_away_does_not_stop_what_it_began() {
+    fixtures::takes_long!();
     use std::os::unix::fs::MetadataExt;
     let bench = Bench::with_files(4);
     bench.create("5", 3, &[]);

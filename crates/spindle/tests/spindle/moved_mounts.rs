@@ -58,6 +58,7 @@ fn names(at: &Path) -> Vec<String> {
 
 #[test]
 fn a_dataset_that_is_mounted_by_itself_is_unmounted_before_it_is_destroyed() {
+    fixtures::takes_long!();
     if !can_mount() {
         return;
     }
@@ -93,6 +94,7 @@ fn a_dataset_that_is_mounted_by_itself_is_unmounted_before_it_is_destroyed() {
 /// A child has no mount of its own: that of what is above it lets go of it.
 #[test]
 fn a_dataset_in_the_mount_of_another_is_let_go_of_before_it_is_destroyed() {
+    fixtures::takes_long!();
     if !can_mount() {
         return;
     }
@@ -135,6 +137,7 @@ fn a_dataset_in_the_mount_of_another_is_let_go_of_before_it_is_destroyed() {
 /// Who only stands in a directory has nothing open there, as far as a server of files is told.
 #[test]
 fn a_dataset_in_the_mount_of_another_is_kept_for_who_stands_in_it() {
+    fixtures::takes_long!();
     if !can_mount() {
         return;
     }
@@ -170,6 +173,7 @@ fn a_dataset_in_the_mount_of_another_is_kept_for_who_stands_in_it() {
 
 #[test]
 fn what_is_mounted_follows_its_name_and_its_mountpoint() {
+    fixtures::takes_long!();
     if !can_mount() {
         return;
     }
@@ -233,6 +237,7 @@ fn who_holds_a_pool_for_its_mounts_goes_on_while_one_moves() {
 
 #[test]
 fn a_mount_that_another_namespace_has_too_ends_here_and_there() {
+    fixtures::takes_long!();
     let Some((_folder, at, holder)) = mounted() else { return };
     fs::write(at.join("a/file"), b"kept").expect("it is written");
     // As a container or a service has it.
@@ -260,6 +265,7 @@ fn a_mount_that_another_namespace_has_too_ends_here_and_there() {
 
 #[test]
 fn who_serves_a_mount_ends_though_somebody_is_in_it() {
+    fixtures::takes_long!();
     const STAYS: Duration = Duration::from_secs(60);
     let Some((_folder, at, holder)) = mounted() else { return };
     let stays = STAYS.as_secs().to_string();
@@ -281,6 +287,7 @@ fn who_serves_a_mount_ends_though_somebody_is_in_it() {
 
 #[test]
 fn a_mount_is_used_as_its_properties_and_quotas_say() {
+    fixtures::takes_long!();
     use std::os::unix::fs::PermissionsExt;
     if !can_mount() {
         return;
@@ -312,6 +319,7 @@ fn a_mount_is_used_as_its_properties_and_quotas_say() {
 
 #[test]
 fn a_dataset_that_is_mounted_is_taken_back_and_mounted_as_it_was() {
+    fixtures::takes_long!();
     let Some((_folder, at, holder)) = mounted() else { return };
     let (kept, later) = (at.join("a/kept"), at.join("a/later"));
     fs::write(&kept, b"before").expect("it is written");

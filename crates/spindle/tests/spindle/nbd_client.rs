@@ -140,6 +140,7 @@ async fn agrees_with_a_model(client: Rc<Client>) {
 
 #[test]
 fn nbdkit_with_and_without_what_a_server_may_lack_holds_what_was_written() {
+    fixtures::takes_long!();
     let base = ["--foreground", "--exit-with-parent", "-U", "s"];
     let servers = [
         &["memory", "8M"][..],

@@ -96,6 +96,7 @@ fn there(program: &str) -> bool {
 
 #[test]
 fn a_damaged_volume_is_served_with_zeros_where_that_is_asked_for() {
+    fixtures::takes_long!();
     let (folder, content) = with_damaged_volume();
     let at = folder.path();
     let serve = |more: &[&str]| {
@@ -291,6 +292,7 @@ fn files_of_a_directory_of_which_nothing_can_be_read_are_copied_by_their_numbers
 /// What could break: a client gets an error, and who runs the server can't tell why; a client that reads a damaged disk fills a log.
 #[test]
 fn a_server_tells_of_reads_and_of_writes_that_fail_on_what_cant_be_read() {
+    fixtures::takes_long!();
     let (folder, _) = with_damaged_volume();
     let at = folder.path();
     let said = File::create(at.join("said")).expect("a file");

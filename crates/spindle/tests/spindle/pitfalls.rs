@@ -70,6 +70,7 @@ fn finds(id: &str, mend: &str, study: &str, settings: &[&str]) {
 
 #[test]
 fn a_machine_without_a_fault_is_left_alone() {
+    fixtures::takes_long!();
     for settings in [&[][..], &["workload.mixed.read_share=0"], &["machine.flush=honoured"]] {
         let (found, shown) = run(CLEAN, settings);
         assert_eq!(found, [""; 0], "{shown}");
@@ -79,6 +80,7 @@ fn a_machine_without_a_fault_is_left_alone() {
 
 #[test]
 fn each_fault_of_a_simulated_machine_is_named_with_its_mend() {
+    fixtures::takes_long!();
     let sector_63 = ["layouts.set.partition_offset=31.5k"];
     finds("misaligned", "let it begin at 1 MiB", CLEAN, &sector_63);
     finds("flush-ignored", "have them carried out", CLEAN, &["machine.flush=ignored"]);
@@ -105,6 +107,7 @@ fn ignored_flushes_over_disks_without_a_write_cache_are_left_alone() {
 
 #[test]
 fn a_full_link_is_named() {
+    fixtures::takes_long!();
     let study = CLEAN.replace("st3750640as", "870-evo").replace("write_cache = true\n", "");
     let study = study.replace("[layouts.set]", "link = \"iscsi-1g-1500\"\n[layouts.set]");
     let study = study.replace("read_share = 0.7\nblock_size = \"8k\"", "block_size = \"1m\"");
@@ -115,6 +118,7 @@ fn a_full_link_is_named() {
 /// longer than a window lasts: a layout's rate was the link's then, and nothing said so.
 #[test]
 fn a_link_that_fills_the_disks_write_caches_is_no_steady_state() {
+    fixtures::takes_long!();
     let study = r#"
 title = "t"
 question = "q?"
@@ -152,6 +156,7 @@ queue_depth = 4
 /// a stream that is awaited, and of a tool's one pass it is told.
 #[test]
 fn a_stream_that_is_faster_than_the_platter_is_awaited_or_told() {
+    fixtures::takes_long!();
     let study = |workload: &str| {
         format!(
             r#"
@@ -187,6 +192,7 @@ op = "write"
 
 #[test]
 fn a_raid_controller_that_answers_from_its_cache_is_named() {
+    fixtures::takes_long!();
     let study = CLEAN.replace("write_cache = true\n", "controller = \"infortrend-2012\"\n");
     let study = study.replace("read_share = 0.7", "read_share = 1\nworking_set = \"1m\"");
     let study = study.replace("round = \"2s\"", "round = \"300ms\"");
@@ -196,6 +202,7 @@ fn a_raid_controller_that_answers_from_its_cache_is_named() {
 /// Of writes of 4 MiB the rest of a stripe is few bytes, and each waits for them.
 #[test]
 fn long_writes_one_at_a_time_that_wait_for_parts_of_stripes_are_named() {
+    fixtures::takes_long!();
     let start = CLEAN.find("[layouts.set]").expect("a layout");
     let machine = CLEAN[..start].replace("disks = 3", "disks = 8");
     let study = format!(
@@ -213,6 +220,7 @@ fn long_writes_one_at_a_time_that_wait_for_parts_of_stripes_are_named() {
 /// written back at once.
 #[test]
 fn a_writing_phase_whose_write_back_fills_no_stripes_is_named_with_a_page_cache_that_mends_it() {
+    fixtures::takes_long!();
     let study = |filesystem: &str| {
         let start = CLEAN.find("[layouts.set]").expect("a layout");
         let machine = CLEAN[..start].replace("disks = 3", "disks = 8");
@@ -237,6 +245,7 @@ fn a_writing_phase_whose_write_back_fills_no_stripes_is_named_with_a_page_cache_
 /// advice is one that helps. By default the outer chunk is the stripe.
 #[test]
 fn a_set_of_sets_that_deals_out_parts_of_stripes_is_told_to_deal_out_whole_ones() {
+    fixtures::takes_long!();
     let start = CLEAN.find("[layouts.set]").expect("a layout");
     let machine = CLEAN[..start].replace("disks = 3", "disks = 8");
     let study = |chunk: &str, of: &str, depth: u32| {
@@ -265,6 +274,7 @@ fn a_set_of_sets_that_deals_out_parts_of_stripes_is_told_to_deal_out_whole_ones(
 /// What a file system does here depends on where the tests run; that its pages are in memory does not.
 #[test]
 fn buffered_files_smaller_than_memory_are_named() {
+    fixtures::takes_long!();
     let start = CLEAN.find("kind = \"simulated\"").expect("a machine");
     let end = CLEAN.find("[layouts.set]").expect("a layout");
     let machine = "kind = \"host\"\ndirectory = \".\"\nfile_size = \"8m\"\ndirect = false\n";
@@ -278,6 +288,7 @@ fn buffered_files_smaller_than_memory_are_named() {
 /// Eight disks of 16 MB of cache each seek in a file of 64 MiB three times as often as in one of 2 GiB.
 #[test]
 fn seeks_that_the_disks_own_caches_answer_are_named_with_a_file_that_is_large_enough() {
+    fixtures::takes_long!();
     let study = |size: &str| {
         format!(
             "title = \"t\"\nquestion = \"q?\"\nrepeats = 3\n[machine]\nkind = \"simulated\"\nhost = \"opteron-2008\"\n\

@@ -44,6 +44,7 @@ fn go_on_alone(place: &Path, disk: &str, times: usize) {
 
 #[test]
 fn halves_that_went_on_without_each_other_are_told_and_not_written_before_that_is_accepted() {
+    fixtures::takes_long!();
     // One that went on for longer, and both for as long: none is behind then.
     for times in some([[1, 3], [3, 1], [2, 2]], 1) {
         let folder = fixtures::scratch::folder();

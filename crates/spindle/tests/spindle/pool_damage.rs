@@ -67,6 +67,7 @@ fn missing_copies(at: &Path) -> Vec<u64> {
 
 #[test]
 fn a_leaf_that_came_back_stale_is_told_and_its_missing_copies_are_counted() {
+    fixtures::takes_long!();
     let folder = with_stale_leaf("mirror", &["a", "b"]);
     let at = folder.path();
     for arguments in [&["zpool", "status", "-x"][..], &["zpool", "status", "w"]] {
@@ -171,6 +172,7 @@ const ENOUGH: &str = "Sufficient replicas exist";
 /// while the one was away; or that is told where others stand in.
 #[test]
 fn what_is_lost_by_a_stale_leaf_and_missing_ones_is_told_everywhere() {
+    fixtures::takes_long!();
     for (kind, names, missing) in [
         ("raidz", &["a", "b", "c"][..], &["a"][..]),
         ("raidz2", &["a", "b", "c", "d"], &["a", "b"]),
@@ -231,6 +233,7 @@ fn what_is_lost_by_a_stale_leaf_and_missing_ones_is_told_everywhere() {
 /// whoever writes to the pool then makes it look whole.
 #[test]
 fn an_old_copy_of_a_disk_is_known_by_its_labels_and_that_is_written_down() {
+    fixtures::takes_long!();
     let folder = folder(&["a", "b", "c"]);
     let at = folder.path();
     done(at, &["zpool", "create", "w", "raidz", "disks/a", "disks/b", "disks/c"]);
@@ -268,6 +271,7 @@ fn an_old_copy_of_a_disk_is_known_by_its_labels_and_that_is_written_down() {
 /// said to be old.
 #[test]
 fn a_side_of_a_mirror_that_may_be_older_than_the_missing_one_says_so() {
+    fixtures::takes_long!();
     let folder = with_stale_leaf("mirror", &["a", "b"]);
     let at = folder.path();
     let words = "alone, what was written then is only there";
@@ -302,6 +306,7 @@ fn pools_at(at: &Path) -> Pools {
 
 #[test]
 fn one_damaged_dataset_keeps_nobody_from_the_others() {
+    fixtures::takes_long!();
     let folder = folder(&["a", "b"]);
     let at = folder.path();
     done(at, &["zpool", "create", "tank", "mirror", "disks/a", "disks/b"]);

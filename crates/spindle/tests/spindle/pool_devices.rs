@@ -113,6 +113,7 @@ fn read(at: &Path, name: &str) -> Vec<u8> {
 
 #[test]
 fn a_pool_of_two_raid_5_sets_is_made_written_degraded_and_read() {
+    fixtures::takes_long!();
     let folder = two_sets();
     let at = folder.path();
     for (words, why) in [
@@ -197,6 +198,7 @@ impl Drop for Holder {
 
 #[test]
 fn sets_below_a_pool_that_is_held_are_cared_for_and_stopped_after_it() {
+    fixtures::takes_long!();
     let folder = two_sets();
     let at = folder.path();
     add_disks(&at.join("disks"), &["spare", "x", "y", "z"], DISK);
@@ -235,6 +237,7 @@ fn sets_below_a_pool_that_is_held_are_cared_for_and_stopped_after_it() {
 /// Exports of a set beside a pool on it: one executor has the set, whichever had been dealt it.
 #[test]
 fn a_set_is_open_once_for_a_pool_and_for_what_is_served_beside_it() {
+    fixtures::takes_long!();
     let folder = two_sets();
     let at = folder.path();
     done(at, &["zpool", "create", "tank", "left"]);
@@ -261,6 +264,7 @@ fn a_set_is_open_once_for_a_pool_and_for_what_is_served_beside_it() {
 
 #[test]
 fn a_pool_lies_on_logical_volumes_and_nothing_below_them_is_overwritten() {
+    fixtures::takes_long!();
     let folder = folder(&["p", "q", "a", "b", "c"]);
     let at = folder.path();
     raid5(at, "set", ["a", "b", "c"]);
@@ -398,6 +402,7 @@ const TWO: &str = "nbd+unix:///two?socket=t";
 
 #[test]
 fn a_pool_of_exports_is_written_and_goes_on_when_their_server_is_back() {
+    fixtures::takes_long!();
     let folder = folder(&["one", "two", "full"]);
     let at = folder.path();
     fs::write(at.join("disks/full"), b"something").expect("a file");
@@ -469,6 +474,7 @@ fn a_pool_of_exports_is_written_and_goes_on_when_their_server_is_back() {
 /// What could break: a pool whose devices are all away is said not to be, by who could ask its holder.
 #[test]
 fn a_pool_whose_servers_are_all_down_is_told_by_who_holds_it() {
+    fixtures::takes_long!();
     let folder = folder(&["one", "two"]);
     let at = folder.path();
     let (one, two) = (export(at, "one", "s"), export(at, "two", "t"));
@@ -554,6 +560,7 @@ fn run_there(at: &Path, arguments: &[&str]) -> bool {
 /// What was copied in whole and durably is there after a kill, whatever was under way.
 #[test]
 fn a_kill_in_the_midst_leaves_a_pool_on_raid_5_sets_whole() {
+    fixtures::takes_long!();
     let folder = two_sets();
     let at = folder.path();
     done(at, &["zpool", "create", "tank", "left", "right"]);

@@ -87,6 +87,7 @@ fn copied(from: &Path) -> TempDir {
 
 #[test]
 fn a_pool_of_which_groups_are_lost_is_written_only_where_that_is_accepted() {
+    fixtures::takes_long!();
     let folder = fixtures::scratch::folder();
     let place = folder.path();
     with_lost(place);
@@ -161,6 +162,7 @@ fn a_pool_of_which_groups_are_lost_is_written_only_where_that_is_accepted() {
 /// What could break: a device that was cut counts for what it lacks nothing of, and the pool is written over what only it had.
 #[test]
 fn a_device_that_was_cut_keeps_no_group_from_being_lost() {
+    fixtures::takes_long!();
     let folder = fixtures::scratch::folder();
     let place = folder.path();
     with_lost(place);
@@ -180,6 +182,7 @@ fn a_device_that_was_cut_keeps_no_group_from_being_lost() {
 /// way round.
 #[test]
 fn what_forces_a_pool_of_another_host_accepts_no_loss() {
+    fixtures::takes_long!();
     let folder = fixtures::scratch::folder();
     let place = folder.path();
     with_lost(place);

@@ -20,6 +20,7 @@ fn refused(first: &Path, second: &Path) -> String {
 
 #[test]
 fn a_set_takes_no_storage_twice_whatever_it_is_called() {
+    fixtures::takes_long!();
     let dir = tempfile::tempdir().expect("a directory");
     let at = |name: &str| dir.path().join(name);
     fs::File::create(at("disk")).and_then(|file| file.set_len(64 << 20)).expect("made");

@@ -117,6 +117,7 @@ fn wrong_calls_and_settings_are_answered_with_one_line_that_names_the_thing() {
 
 #[test]
 fn a_second_server_on_a_path_is_refused_and_the_path_goes_with_the_first() {
+    fixtures::takes_long!();
     let dir = temporary();
     image(&dir.path().join("disk"), 512, 4096);
     let arguments = ["disk", "--nbd", "unix:s", "--nbd", "127.0.0.1:0"];
@@ -131,6 +132,7 @@ fn a_second_server_on_a_path_is_refused_and_the_path_goes_with_the_first() {
 
 #[test]
 fn a_file_has_one_writer_and_a_killed_one_leaves_it_free() {
+    fixtures::takes_long!();
     let dir = temporary();
     let dir = dir.path();
     image(&dir.join("disk"), 512, 4096);
@@ -155,6 +157,7 @@ fn a_file_has_one_writer_and_a_killed_one_leaves_it_free() {
 
 #[test]
 fn a_set_that_is_served_is_changed_by_nobody_else_and_read_only_when_forced() {
+    fixtures::takes_long!();
     let dir = temporary();
     let dir = dir.path();
     fs::create_dir(dir.join("disks")).expect("made");
@@ -415,6 +418,7 @@ fn oracle() -> Option<PathBuf> {
 
 #[test]
 fn the_linux_kernel_keeps_a_file_system_on_an_export() {
+    fixtures::takes_long!();
     // To boot a machine takes longer than most of the other tests together.
     if !is_thorough() {
         return keeps_a_file_system_through_fuse();

@@ -185,6 +185,7 @@ fn strangers_that_say_nothing_or_half_of_something_keep_nobody_waiting() {
 
 #[test]
 fn clients_that_take_no_answers_hold_no_more_memory_than_was_allowed() {
+    fixtures::takes_long!();
     let dir = fixtures::scratch::folder();
     let dir = dir.path();
     sparse(&dir.join("disk"), 64 << 20);
@@ -204,6 +205,7 @@ fn clients_that_take_no_answers_hold_no_more_memory_than_was_allowed() {
 
 #[test]
 fn a_lack_of_memory_is_the_error_of_a_request_and_not_the_end_of_the_server() {
+    fixtures::takes_long!();
     let dir = fixtures::scratch::folder();
     let dir = dir.path();
     sparse(&dir.join("disk"), 64 << 20);

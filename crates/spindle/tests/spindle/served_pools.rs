@@ -89,6 +89,7 @@ fn a_pool_whose_server_was_killed_is_served_again_by_its_host_alone() {
 
 #[test]
 fn one_server_holds_pools_with_volumes_mounts_and_commands() {
+    fixtures::takes_long!();
     if !can_mount() {
         return;
     }
@@ -203,6 +204,7 @@ const BOTH: &str = r#"
 /// What could break: see above.
 #[test]
 fn one_of_several_pools_is_exported_and_another_process_has_it_while_the_rest_is_served() {
+    fixtures::takes_long!();
     let folder = two_pools();
     let at = folder.path();
     done(at, &["zfs", "snapshot", "tank/v@then"]);

@@ -240,6 +240,7 @@ fn kill_in_the_midst(
 
 #[test]
 fn two_exports_of_one_set_are_written_killed_resynchronised_and_right() {
+    fixtures::takes_long!();
     let folder = set_with_volume();
     let dir = folder.path();
     let has_tls = certificates(&dir.join("pki"));
@@ -304,6 +305,7 @@ fn two_exports_of_one_set_are_written_killed_resynchronised_and_right() {
 /// stopped when its thread is told so, a command that doesn't find it.
 #[test]
 fn sets_on_executors_of_their_own_are_written_killed_and_stopped_as_one() {
+    fixtures::takes_long!();
     let folder = set_with_volume();
     let dir = folder.path();
     disks(dir, &["x", "y", "z"]);
@@ -420,6 +422,7 @@ fn a_set_that_can_not_be_opened_at_all_says_why_and_what_opens_it() {
 
 #[test]
 fn what_is_only_read_is_kept_from_writers_and_nothing_else_is() {
+    fixtures::takes_long!();
     let folder = set_with_volume();
     let dir = folder.path();
     disks(dir, &["x", "y"]);
@@ -495,6 +498,7 @@ fn a_volume_is_striped_over_two_sets() {
 /// A set that is written does not keep others off another set of the folder.
 #[test]
 fn only_the_sets_below_a_written_volume_are_opened_for_writing() {
+    fixtures::takes_long!();
     let folder = set_with_volume();
     let dir = folder.path();
     disks(dir, &["x", "y"]);

@@ -100,6 +100,7 @@ fn names_are_asked_for_anew(directory: &Path, spellings: Spellings) {
 
 #[test]
 fn what_is_done_under_one_spelling_is_seen_at_once_under_the_others() {
+    fixtures::takes_long!();
     if !can_mount() {
         return;
     }
@@ -131,6 +132,7 @@ fn what_is_done_under_one_spelling_is_seen_at_once_under_the_others() {
 /// Two names of a source that are one in the target: the second was taken for a copy of itself, and lost.
 #[test]
 fn a_copy_tells_of_names_that_are_one_in_the_target() {
+    fixtures::takes_long!();
     let folder = fixtures::scratch::folder();
     let at = folder.path().canonicalize().expect("it is there");
     let (disks, two) = (at.join("disks"), at.join("two"));

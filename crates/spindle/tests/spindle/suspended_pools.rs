@@ -151,6 +151,7 @@ fn made(failmode: &str) -> Option<Small> {
 
 #[test]
 fn a_mount_on_a_full_file_system_waits_for_room() {
+    fixtures::takes_long!();
     let Some(small) = made("wait") else { return };
     let at = small.path();
     let mount = Mount::start(at);
@@ -189,6 +190,7 @@ fn a_mount_on_a_full_file_system_waits_for_room() {
 
 #[test]
 fn a_mount_that_waits_for_room_can_be_ended() {
+    fixtures::takes_long!();
     let Some(small) = made("wait") else { return };
     let at = small.path();
     let mount = Mount::start(at);
@@ -209,6 +211,7 @@ fn a_mount_that_waits_for_room_can_be_ended() {
 /// What could break: the export's last flush fails, which ends all before the mount is gone.
 #[test]
 fn a_server_that_waits_for_room_leaves_no_mount_behind() {
+    fixtures::takes_long!();
     let Some(small) = made("wait") else { return };
     let at = small.path();
     done(at, &["zfs", "create", "-s", "-V", "8M", "tank/v"]);
@@ -234,6 +237,7 @@ fn a_server_that_waits_for_room_leaves_no_mount_behind() {
 
 #[test]
 fn with_continue_programs_are_told_and_with_panic_it_ends() {
+    fixtures::takes_long!();
     let Some(small) = made("continue") else { return };
     let at = small.path();
     let mount = Mount::start(at);

@@ -208,6 +208,7 @@ impl Drop for Served {
 /// change those that are.
 #[test]
 fn a_volume_that_is_served_keeps_others_off_its_own_disks_alone() {
+    fixtures::takes_long!();
     let dir = group();
     for name in ["disks/x", "disks/y"] {
         let file = File::create(dir.path().join(name)).expect("made");

@@ -92,6 +92,7 @@ fn userspace_says_line_by_line_what_openzfs_says() {
 
 #[test]
 fn limits_are_set_shown_and_hold() {
+    fixtures::takes_long!();
     let folder = fixtures::scratch::folder();
     let at = folder.path();
     disk(at, "a");

@@ -50,6 +50,7 @@ fn judge(folder: &Path) {
 
 #[test]
 fn snapshots_are_destroyed_by_lists_and_ranges() {
+    fixtures::takes_long!();
     let folder = pool();
     let at = folder.path();
     done(at, &["create", "-p", "tank/a/b"]);
@@ -85,6 +86,7 @@ fn snapshots_are_destroyed_by_lists_and_ranges() {
 
 #[test]
 fn what_something_depends_on_goes_only_where_that_was_asked_for() {
+    fixtures::takes_long!();
     let folder = pool();
     let at = folder.path();
     done(at, &["create", "-p", "tank/a/b"]);
@@ -131,6 +133,7 @@ fn what_something_depends_on_goes_only_where_that_was_asked_for() {
 
 #[test]
 fn a_dataset_is_taken_back_and_clones_take_the_place_of_what_they_began_from() {
+    fixtures::takes_long!();
     let folder = pool();
     let at = folder.path();
     done(at, &["create", "tank/a"]);
@@ -170,6 +173,7 @@ fn a_dataset_is_taken_back_and_clones_take_the_place_of_what_they_began_from() {
 
 #[test]
 fn names_change_and_what_is_inherited_with_them() {
+    fixtures::takes_long!();
     let folder = pool();
     let at = folder.path();
     done(at, &["create", "-p", "-o", "org.example:x=y", "tank/a"]);
@@ -199,6 +203,7 @@ fn names_change_and_what_is_inherited_with_them() {
 
 #[test]
 fn what_is_held_stays_and_bookmarks_outlive_their_snapshot() {
+    fixtures::takes_long!();
     let folder = pool();
     let at = folder.path();
     done(at, &["create", "-p", "tank/a/b"]);

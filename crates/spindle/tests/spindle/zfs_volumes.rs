@@ -68,6 +68,7 @@ fn serve(folder: &Path, volume: &str, more: &[&str]) -> Serving {
 
 #[test]
 fn volumes_are_made_and_resized_in_openzfs_words() {
+    fixtures::takes_long!();
     let folder = pool(&["a", "b"], &["mirror", "a", "b"]);
     let at = folder.path();
     for (arguments, why) in [
@@ -162,6 +163,7 @@ fn holey(path: &Path) -> Vec<u8> {
 
 #[test]
 fn a_volume_is_filled_from_a_file_and_from_standard_input() {
+    fixtures::takes_long!();
     let folder = pool(&["a", "b", "c"], &["raidz1", "a", "b", "c"]);
     let at = folder.path();
     let content = holey(&at.join("image"));
@@ -203,6 +205,7 @@ fn a_volume_is_filled_from_a_file_and_from_standard_input() {
 
 #[test]
 fn a_volume_is_served_for_writing_to_real_clients() {
+    fixtures::takes_long!();
     if !there("nbdcopy") || !there("qemu-io") || !there("nbdinfo") {
         return;
     }
@@ -312,6 +315,7 @@ fn a_volume_that_is_served_gets_another_size() {
 
 #[test]
 fn what_was_flushed_is_there_after_a_kill() {
+    fixtures::takes_long!();
     if !there("qemu-io") {
         return;
     }
@@ -345,6 +349,7 @@ fn what_was_flushed_is_there_after_a_kill() {
 
 #[test]
 fn fio_finds_what_it_wrote() {
+    fixtures::takes_long!();
     if !there("fio") {
         return;
     }

@@ -21,6 +21,7 @@ fn disks(names: &[&str]) -> tempfile::TempDir {
 
 #[test]
 fn a_pool_with_file_systems_and_snapshots_is_made_and_zdb_finds_nothing() {
+    fixtures::takes_long!();
     let folder = disks(&["a", "b", "c", "d", "e"]);
     let at = folder.path();
     let create = ["zpool", "create", "-O", "compression=lz4", "-o", "comment=mine", "tank"];
@@ -420,6 +421,7 @@ fn what_status_advises_and_is_not_there_says_what_to_do() {
 /// success.
 #[test]
 fn a_vdev_takes_in_what_its_device_has_grown_by_when_that_is_asked_for() {
+    fixtures::takes_long!();
     let folder = disks(&["a", "b"]);
     let at = folder.path();
     done(at, &["zpool", "create", "tank", "mirror", "a", "b"]);

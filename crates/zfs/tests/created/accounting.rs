@@ -242,6 +242,7 @@ fn changes_while_a_group_is_written_count_in_the_next() {
 /// More users than a block of a table has place for.
 #[test]
 fn many_users_have_their_sums() {
+    fixtures::takes_long!();
     const USERS: u64 = 3000;
     let rig = Rig::new(vec![top(0, VdevKind::File, 1)]);
     rig.with(async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {

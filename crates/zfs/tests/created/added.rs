@@ -227,6 +227,7 @@ async fn adding(live: Live, left: Left<(Model, usize)>, new: NewVdevs) {
 
 #[test]
 fn a_cut_at_any_write_leaves_the_pool_with_or_without_what_was_added() {
+    fixtures::takes_long!();
     let mut base = Rig::new(vec![top(0, VdevKind::File, 1)]);
     let new = NewVdevs {
         tops: vec![top(1, VdevKind::Mirror, 2)],

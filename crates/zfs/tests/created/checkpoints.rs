@@ -214,6 +214,7 @@ fn checkpointed(tops: Vec<Vdev>) {
 
 #[test]
 fn what_a_checkpoint_has_is_there_until_it_is_discarded() {
+    fixtures::takes_long!();
     let pools = [vec![top(0, VdevKind::Mirror, 2)], vec![top(0, raidz(1), 3), top(1, raidz(1), 3)]];
     some(pools, 1).into_iter().for_each(checkpointed);
 }
@@ -365,6 +366,7 @@ fn at_each_write(
 
 #[test]
 fn a_cut_while_a_checkpoint_is_taken_or_discarded_leaves_it_or_not() {
+    fixtures::takes_long!();
     let base = pool(vec![top(0, VdevKind::Mirror, 2)]);
     let cuts = at_each_write((2, 5), |disk, number| {
         cut_at(&base, OpenOptions::default(), (disk, number), async |spa, fresh, steps| {
@@ -406,6 +408,7 @@ fn a_cut_while_a_checkpoint_is_taken_or_discarded_leaves_it_or_not() {
 
 #[test]
 fn a_cut_while_a_pool_is_taken_back_leaves_it_as_it_was_or_as_it_is_to_be() {
+    fixtures::takes_long!();
     // Alone, what a cut leaves of a group is not made good by another disk that went on.
     let pools = [(vec![top(0, VdevKind::Mirror, 2)], 3), (vec![top(0, VdevKind::File, 1)], 1)];
     for (tops, disks) in some(pools, 1) {

@@ -272,6 +272,7 @@ pub(crate) fn at_each_write(base: &Rig, step: u64, cut: impl Fn(usize, u64) -> b
 
 #[test]
 fn a_cut_at_any_write_leaves_one_group_or_the_next() {
+    fixtures::takes_long!();
     for (base, step) in [
         (Rig::new(vec![top(0, VdevKind::File, 1)]), 3),
         (Rig::new(vec![top(0, VdevKind::File, 1), top(1, VdevKind::File, 1)]), 7),
@@ -286,6 +287,7 @@ fn a_cut_at_any_write_leaves_one_group_or_the_next() {
 /// Half a task, or half a tree freed twice, would be found by the walk that the books are held against.
 #[test]
 fn a_cut_while_datasets_change_leaves_all_of_a_task_or_nothing() {
+    fixtures::takes_long!();
     let base = Rig::new(vec![top(0, VdevKind::File, 1)]);
     at_each_write(&base, 17, |disk, write| cut_at(&base, disk, write, datasets, look_at_datasets));
 }
@@ -324,6 +326,7 @@ fn cut_while_labels_are_written(base: &Rig, draw: u64) {
 
 #[test]
 fn a_cut_while_labels_are_written_leaves_a_configuration() {
+    fixtures::takes_long!();
     let base = Rig::new(vec![top(0, VdevKind::File, 1)]);
     for draw in some(0..30, 8) {
         cut_while_labels_are_written(&base, draw);

@@ -565,6 +565,7 @@ pub(crate) fn in_random_order_over(rig: &Rig, seed: u64, steps: usize) {
 
 #[test]
 fn datasets_in_random_order_are_as_the_model_and_the_books_as_a_walk() {
+    fixtures::takes_long!();
     for seed in some([11, 12], 1) {
         in_random_order(seed, 25);
     }

@@ -37,6 +37,7 @@ const TWO: Draid = Draid { parity: 2, data: 3, spares: 0, groups: 6 };
 
 #[test]
 fn files_over_draids_are_what_was_written() {
+    fixtures::takes_long!();
     for (seed, tops) in some([(3, draid(0, ONE, 5)), (4, draid(0, TWO, 6))], 1) {
         files_over_groups(seed, Rig::with_features(vec![tops], with_draid()));
     }
@@ -44,6 +45,7 @@ fn files_over_draids_are_what_was_written() {
 
 #[test]
 fn a_draid_is_read_and_written_without_as_many_disks_as_it_has_parities() {
+    fixtures::takes_long!();
     for (kind, leaves, away) in [(ONE, 5, &[2][..]), (TWO, 6, &[0, 5])] {
         let rig = Rig::with_features(vec![draid(0, kind, leaves)], with_draid());
         let model: Rc<RefCell<Model>> = Rc::default();

@@ -104,6 +104,7 @@ fn grown(seed: u64, tops: Vec<Vdev>) {
 
 #[test]
 fn devices_that_have_grown_are_taken_in_and_zdb_finds_nothing() {
+    fixtures::takes_long!();
     let pools = [
         (1, vec![top(0, VdevKind::File, 1)]),
         (2, vec![top(0, VdevKind::Mirror, 2)]),

@@ -181,12 +181,14 @@ fn each_is_counted(all: &'static [Asks], judged: bool) {
 
 #[test]
 fn what_blocks_ask_for_is_in_use_until_the_last_that_has_them_goes() {
+    fixtures::takes_long!();
     each_is_counted(&KNOWN, true);
 }
 
 /// zdb of OpenZFS 2.1 doesn't know this one, and judges when it is not in use any more.
 #[test]
 fn a_checksum_that_came_later_is_in_use_too() {
+    fixtures::takes_long!();
     const BLAKE3: [Asks; 1] = [asks("blake3", "checksum", 14)];
     each_is_counted(&BLAKE3, false);
 }
@@ -217,6 +219,7 @@ fn what_came_into_use_after_a_snapshot_is_not_in_use_after_a_rollback() {
 /// A file keeps the blocks that it has; new ones, and such as have no second block yet, get what is set then.
 #[test]
 fn records_follow_the_property_as_it_changes() {
+    fixtures::takes_long!();
     let rig = rig(two(), &[]);
     rig.with(async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
         let live = Live::open(spa, &fresh).await.expect("it opens for writing");

@@ -63,6 +63,7 @@ fn new(name: String) -> NewDataset {
 
 #[test]
 fn a_full_pool_takes_no_more_datasets_and_lets_them_go() {
+    fixtures::takes_long!();
     let rig = rig(&[]);
     rig.with(async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
         let live = opened(spa, &fresh).await;
@@ -128,6 +129,7 @@ fn a_full_pool_takes_no_more_datasets_and_lets_them_go() {
 /// Records that are shorter than a sector take a sector each.
 #[test]
 fn a_pool_of_large_sectors_is_not_filled_beyond_its_end_by_small_records() {
+    fixtures::takes_long!();
     let rig = rig(&[]);
     rig.with(async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
         let live = opened(spa, &fresh).await;
@@ -150,6 +152,7 @@ fn a_pool_of_large_sectors_is_not_filled_beyond_its_end_by_small_records() {
 /// Properties are small, and there may be any number of them.
 #[test]
 fn a_full_pool_takes_no_end_of_properties() {
+    fixtures::takes_long!();
     let rig = rig(&[]);
     rig.with(async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
         let live = opened(spa, &fresh).await;
@@ -196,6 +199,7 @@ fn a_full_pool_takes_no_end_of_properties() {
 /// What was there at a checkpoint is not freed before that goes.
 #[test]
 fn a_full_pool_with_a_checkpoint_is_written_on() {
+    fixtures::takes_long!();
     let rig = rig(&["zpool_checkpoint", "spacemap_histogram"]);
     rig.with(async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
         let live = opened(spa, &fresh).await;
@@ -284,6 +288,7 @@ fn the_last_of_the_slop_is_nobodys() {
 /// One that is full has no room for what it would keep.
 #[test]
 fn a_full_pool_takes_no_checkpoint() {
+    fixtures::takes_long!();
     let rig = rig(&["zpool_checkpoint", "spacemap_histogram"]);
     rig.with(async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
         let live = opened(spa, &fresh).await;

@@ -113,6 +113,7 @@ impl Drop for Served {
 
 #[test]
 fn fsx_finds_no_byte_in_a_pool_that_should_be_another() {
+    fixtures::takes_long!();
     let Some(fsx) = judge("fsx") else { return };
     let Some(served) = Served::new() else { return };
     let config = tempfile::NamedTempFile::new().expect("a file");
@@ -135,6 +136,7 @@ const EXPECTED: [&str; 0] = [];
 
 #[test]
 fn pjdfstest_finds_in_a_pool_what_posix_wants() {
+    fixtures::takes_long!();
     let Some(pjdfstest) = judge("pjdfstest") else { return };
     let Some(served) = Served::new() else { return };
     let config = tempfile::NamedTempFile::new().expect("a file");

@@ -87,6 +87,7 @@ fn over_groups(seed: u64, mut tops: Vec<Vdev>, ashift: u64) {
 
 #[test]
 fn files_in_pieces_over_many_groups_are_what_was_written() {
+    fixtures::takes_long!();
     let pools = [
         (21, vec![top(0, VdevKind::Mirror, 2)], 9),
         (22, vec![top(0, raidz(1), 3), top(1, raidz(1), 3)], 12),

@@ -240,6 +240,7 @@ fn fsync_unlink_create_of_the_same_name(
 
 #[test]
 fn trap_4_fsync_unlink_create_of_the_same_name_with_throughput() {
+    fixtures::takes_long!();
     let base = pool(vec![top(0, VdevKind::File, 1)]);
     for truncates in [false, true] {
         let judged = if truncates { 90 } else { 61 };

@@ -116,6 +116,7 @@ fn new_files_have_the_slots_that_are_set() {
 /// A value of so many bytes: those that fit into a longer bonus go there.
 #[test]
 fn attributes_stay_in_a_bonus_that_has_room_and_go_on_in_a_spill_block_else() {
+    fixtures::takes_long!();
     let rig = rig();
     let lengths = [100, 500, 700, 1500, 3500, 7500, 15_000];
     rig.with(async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {

@@ -212,6 +212,7 @@ fn cut_run(base: &Rig, layout: &str, seed: u64, step: usize, before: usize, judg
 
 #[test]
 fn a_cut_at_any_write_to_any_layout_loses_nothing_that_was_acknowledged() {
+    fixtures::takes_long!();
     let mut count = 0;
     for (seed, layout) in (0..).zip(LAYOUTS) {
         count += cut_run(

@@ -208,6 +208,7 @@ fn a_pool_that_can_not_be_is_not_made_and_what_was_there_stays() {
 /// OpenZFS's kernel goes down a tree by recursion, and bounds it.
 #[test]
 fn datasets_that_would_lie_too_deep_are_refused() {
+    fixtures::takes_long!();
     let rig = Rig::new(vec![top(0, VdevKind::File, 1)]);
     rig.with(async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
         let live = Live::open(spa, &fresh).await.expect("it opens for writing");

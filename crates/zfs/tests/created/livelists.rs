@@ -155,6 +155,7 @@ async fn live_of(spa: &Spa, list: u64) -> Vec<zfs_format::block_pointer::BlockPo
 /// Clones are written over many groups with snapshots of theirs in between; then one is destroyed, one promoted, one taken back.
 #[test]
 fn what_a_clone_has_of_its_own_is_on_its_livelist_until_it_goes() {
+    fixtures::takes_long!();
     let rig = rig(&[]);
     let models: Rc<RefCell<BTreeMap<&str, Model>>> = Rc::default();
     let names = ["a", "b", "c"];
@@ -246,6 +247,7 @@ fn what_a_clone_has_of_its_own_is_on_its_livelist_until_it_goes() {
 /// One that shares little with its origin is gone over as well.
 #[test]
 fn a_clone_that_is_written_anew_has_no_livelist_any_more() {
+    fixtures::takes_long!();
     let rig = rig(&[]);
     rig.with(async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
         let live = Live::open(spa, &fresh).await.expect("it opens for writing");
@@ -279,6 +281,7 @@ fn a_clone_that_is_written_anew_has_no_livelist_any_more() {
 /// Datasets of all kinds, with the feature.
 #[test]
 fn datasets_in_random_order_with_livelists_are_as_the_model() {
+    fixtures::takes_long!();
     for seed in some([31, 32], 1) {
         in_random_order_over(&rig(&[]), seed, 25);
     }

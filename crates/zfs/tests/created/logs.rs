@@ -302,6 +302,7 @@ fn with_large_dnodes() -> Rig {
 
 #[test]
 fn what_was_committed_is_there_after_a_cut_where_dnodes_are_large() {
+    fixtures::takes_long!();
     at_each(with_large_dnodes(), 7, 71);
 }
 
@@ -494,6 +495,7 @@ fn commits_that_run_side_by_side_are_all_there() {
 /// next one has replayed the rest, neither lost nor done twice.
 #[test]
 fn a_cut_while_a_log_is_replayed_loses_nothing_of_it() {
+    fixtures::takes_long!();
     let base = Rig::new(vec![top(0, VdevKind::File, 1)]);
     let left = until_the_power_goes(&base, async |live: &Live, real: &Mounted| {
         let by = Caller::default();

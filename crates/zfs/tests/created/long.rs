@@ -354,6 +354,7 @@ fn one_round(rig: &mut Rig, life: &Rc<RefCell<Life>>, random: &Rc<RefCell<Prng>>
 
 #[test]
 fn a_pool_is_as_its_model_over_many_starts_and_cuts() {
+    fixtures::takes_long!();
     let pools = [(1, vec![top(0, VdevKind::Mirror, 2)]), (2, vec![top(0, raidz(1), 3)])];
     for (seed, tops) in some(pools, 1) {
         live_long(seed, 160, tops);

@@ -84,6 +84,7 @@ fn small_sectors() -> Vec<Vdev> {
 
 #[test]
 fn a_map_that_says_little_in_many_words_is_written_anew() {
+    fixtures::takes_long!();
     let rig = Rig::new(small_sectors());
     let model = rig.with(async |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
         let live = Live::open(spa, &fresh).await.expect("it opens for writing");
@@ -113,6 +114,7 @@ fn a_map_that_says_little_in_many_words_is_written_anew() {
 /// The same where maps are told of changes by logs, from when that was enabled on. Maps have the blocks that they had before.
 #[test]
 fn a_map_that_logs_wait_for_is_written_anew_when_it_is_flushed() {
+    fixtures::takes_long!();
     let rig = Rig::with_features(small_sectors(), features_and(&["spacemap_histogram"]));
     let content: Rc<RefCell<Vec<u8>>> = Rc::default();
     let random = Rc::new(RefCell::new(Prng::new(7)));
@@ -231,6 +233,7 @@ fn shadow(seed: u64, tops: Vec<Vdev>) {
 
 #[test]
 fn maps_and_logs_say_at_each_commit_what_is_allocated() {
+    fixtures::takes_long!();
     let pools = [
         (1, vec![top(0, VdevKind::Mirror, 2)]),
         (2, vec![top(0, raidz(1), 3), top(1, VdevKind::File, 1)]),
@@ -243,6 +246,7 @@ fn maps_and_logs_say_at_each_commit_what_is_allocated() {
 /// One metaslab of a pool changes, for long: nothing asks for it to be flushed but the number of logs.
 #[test]
 fn logs_are_few_however_long_a_pool_is_written() {
+    fixtures::takes_long!();
     let rig = Rig::with_map_logs(vec![top(0, VdevKind::File, 1)]);
     let devices: Vec<DeviceRef> = rig.devices().into_values().collect();
     rig.with(async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
@@ -271,6 +275,7 @@ fn logs_are_few_however_long_a_pool_is_written() {
 /// WRITER-TRAPS 15: nothing is flushed or written anew after the last group of an export, and what comes is of the next life.
 #[test]
 fn after_an_export_nothing_is_written_and_one_log_is_left() {
+    fixtures::takes_long!();
     let rig = Rig::with_map_logs(vec![top(0, VdevKind::File, 1), top(1, VdevKind::File, 1)]);
     for round in 0..3 {
         let last = rig.with(async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
@@ -306,6 +311,7 @@ fn after_an_export_nothing_is_written_and_one_log_is_left() {
 /// and once they have waited the room is there.
 #[test]
 fn what_is_destroyed_over_groups_is_free_again_by_way_of_logs() {
+    fixtures::takes_long!();
     let rig = Rig::with_map_logs(vec![top(0, VdevKind::File, 1)]);
     let devices: Vec<DeviceRef> = rig.devices().into_values().collect();
     rig.with(async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
@@ -369,6 +375,7 @@ fn what_is_destroyed_over_groups_is_free_again_by_way_of_logs() {
 /// The group that flushes all at an export, and the ones before it: each leaves maps and logs that say the same.
 #[test]
 fn a_cut_while_metaslabs_are_flushed_leaves_maps_and_logs_that_agree() {
+    fixtures::takes_long!();
     let base = Rig::with_map_logs(vec![top(0, VdevKind::File, 1), top(1, VdevKind::File, 1)]);
     let model = base.with(async |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
         let live = Live::open(spa, &fresh).await.expect("it opens for writing");
@@ -450,6 +457,7 @@ fn taken_all_over(features: Vec<&'static str>) -> (Rig, Vec<Dva>, u64) {
 /// log goes before it is flushed again: the pool is not opened any more.
 #[test]
 fn what_changes_now_and_then_has_the_logs_that_it_needs() {
+    fixtures::takes_long!();
     const PIECE: u64 = 8192;
     // Longer than a circle of flushes, so that the first logs of a circle are gone.
     const GROUPS: u64 = 3 * LOGS_MAX as u64;
@@ -527,6 +535,7 @@ fn written_a_group(features: Vec<&'static str>) -> (u64, u64, usize) {
 
 #[test]
 fn blocks_freed_all_over_a_pool_take_fewer_writes_with_logs() {
+    fixtures::takes_long!();
     let (maps, map_bytes, slabs) = written_a_group(features());
     let (logs, log_bytes, _) = written_a_group(features_and(&MAP_LOGS));
     println!(

@@ -93,6 +93,7 @@ async fn keys(live: &Live) -> BTreeSet<u64> {
 /// Bookmarks of snapshots that stay, that go before the next is taken, and after.
 #[test]
 fn what_was_written_since_a_bookmark_is_told_when_its_snapshot_is_gone() {
+    fixtures::takes_long!();
     let rig = rig(&[]);
     rig.with(async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
         let live = Live::open(spa, &fresh).await.expect("it opens for writing");
@@ -183,6 +184,7 @@ fn what_was_written_since_a_bookmark_is_told_when_its_snapshot_is_gone() {
 /// Datasets of all kinds, with livelists as well: what bookmarks tell is checked with the books.
 #[test]
 fn bookmarks_of_datasets_in_random_order_tell_what_was_written_since() {
+    fixtures::takes_long!();
     for seed in some([41, 42], 1) {
         in_random_order_over(&rig(&["livelist"]), seed, 30);
     }

@@ -491,6 +491,7 @@ fn a_mount_answers_as_a_file_system_in_memory_does() {
 /// What could break: a name is taken for one that differs from it by case, and has the same hash.
 #[test]
 fn a_mount_answers_so_where_names_are_hashed_as_if_case_did_not_matter() {
+    fixtures::takes_long!();
     let rules = [(7, 0), (8, NFC)];
     for (seed, normalization) in some(rules, 1) {
         let tops = vec![top(0, VdevKind::File, 1)];
@@ -538,6 +539,7 @@ fn names_are_folded_in_the_datasets_that_were_made_so() {
 /// Dnodes of other lengths come to be in the place of some that went.
 #[test]
 fn a_mount_answers_so_whatever_the_size_of_its_dnodes() {
+    fixtures::takes_long!();
     let sizes: [(u64, &[u64]); 2] =
         [(5, &[2 << 10, 0, 1, 16 << 10, 4 << 10]), (6, &[0, 8 << 10, 1 << 10])];
     for (seed, sizes) in some(sizes, 1) {
@@ -595,6 +597,7 @@ fn what_was_held_without_a_name_when_the_power_went_is_freed() {
 /// A pool that is full says so, and space that is freed can be used again.
 #[test]
 fn a_full_pool_refuses_data_and_lets_it_be_removed() {
+    fixtures::takes_long!();
     let rig = Rig::new(vec![top(0, VdevKind::File, 1)]);
     let by = Caller::default();
     rig.with(async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {

@@ -85,6 +85,7 @@ async fn span(rt: &Rt, devices: &[DeviceRef]) -> Option<Duration> {
 
 #[test]
 fn who_has_a_pool_is_seen_and_who_has_let_go_of_it_is_not() {
+    fixtures::takes_long!();
     for tops in
         [vec![top(0, VdevKind::File, 1)], vec![top(0, raidz(1), 3), top(1, VdevKind::Mirror, 2)]]
     {

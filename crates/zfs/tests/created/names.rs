@@ -210,6 +210,7 @@ fn names_over_groups(seed: u64, rules: Rules) {
 
 #[test]
 fn names_are_the_same_or_not_as_the_file_system_takes_them() {
+    fixtures::takes_long!();
     let all = [
         (case::MIXED, 0),
         (case::INSENSITIVE, NFD),

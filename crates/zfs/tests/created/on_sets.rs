@@ -233,6 +233,7 @@ fn cuts(policy: Policy, step: u64) {
 
 #[test]
 fn a_cut_at_any_write_leaves_a_pool_on_raid_5_sets_whole() {
+    fixtures::takes_long!();
     for (policy, step) in some([(Policy::Resync, 3), (Policy::Ppl, 5)], 1) {
         cuts(policy, step);
     }

@@ -50,6 +50,7 @@ async fn groups(live: &Live, random: &mut Prng, from: u64, many: u64) -> ([u64; 
 
 #[test]
 fn a_slow_vdev_gets_what_it_takes_in_the_time_and_more_when_it_is_fast_again() {
+    fixtures::takes_long!();
     let rig = Rig::new((0..3).map(|id| top(id, VdevKind::File, 1)).collect());
     let rt = rig.runtime.handle();
     let slowed: Vec<Rc<Delay>> =

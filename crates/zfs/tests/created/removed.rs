@@ -440,6 +440,7 @@ fn lived_in(rig: &Rig, model: Model, seed: u64) -> Model {
 
 #[test]
 fn what_lay_on_a_removed_vdev_is_freed_where_it_lies_now() {
+    fixtures::takes_long!();
     let two = vec![top(0, VdevKind::File, 1), top(1, VdevKind::File, 1)];
     let (mut rig, model) = filled(two, 1);
     remove(&mut rig, 1, 1, true);
@@ -690,6 +691,7 @@ async fn overwrite(live: Live, left: Left<Model>, first: Model) {
 
 #[test]
 fn a_cut_at_any_write_leaves_what_is_obsolete_and_what_is_free_of_one_group() {
+    fixtures::takes_long!();
     let tops = vec![top(0, VdevKind::File, 1), top(1, VdevKind::File, 1)];
     let (mut base, model) = filled(tops, 6);
     remove(&mut base, 1, 6, true);

@@ -97,6 +97,7 @@ fn groups_that_are_over(seed: u64, tops: Vec<Vdev>) {
 
 #[test]
 fn the_last_groups_are_as_they_were() {
+    fixtures::takes_long!();
     let pools = [(1, vec![top(0, VdevKind::File, 1)]), (2, vec![top(0, VdevKind::Mirror, 2)])];
     for (seed, tops) in some(pools, 1) {
         groups_that_are_over(seed, tops);
@@ -148,6 +149,7 @@ fn groups_that_overlap(seed: u64) {
 
 #[test]
 fn a_change_while_a_group_is_written_is_of_the_next() {
+    fixtures::takes_long!();
     for seed in some(1..=6, 2) {
         groups_that_overlap(seed);
     }

@@ -478,6 +478,7 @@ fn all() -> Vec<Vec<Step>> {
 
 #[test]
 fn what_was_synced_is_there_after_short_sequences_that_are_cut() {
+    fixtures::takes_long!();
     let base = small(None);
     let mut count = Count::default();
     // Another of each four ways in each pair.

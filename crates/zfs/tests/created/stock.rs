@@ -317,6 +317,7 @@ fn log_top(id: u64) -> Vdev {
 
 #[test]
 fn logs_of_space_maps_are_taken_over_and_flushed_at_the_end() {
+    fixtures::takes_long!();
     taken_over(vec![top(0, VdevKind::File, 1)]);
     taken_over(vec![top(0, VdevKind::Mirror, 2), top(1, raidz(1), 3), log_top(2)]);
 }
@@ -367,6 +368,7 @@ fn a_log_that_can_not_be_so_keeps_the_pool_from_being_written() {
 /// The groups that take the logs over.
 #[test]
 fn a_cut_at_any_write_leaves_logs_and_maps_that_agree() {
+    fixtures::takes_long!();
     let (base, model) = left_with_logs(vec![top(0, VdevKind::File, 1), top(1, VdevKind::File, 1)]);
     let seen = Rc::new(RefCell::new(BTreeSet::new()));
     at_each_write(&base, 3, |disk, write_number| {
@@ -556,6 +558,7 @@ fn judge(rig: &Rig, pool: &str, is_whole: bool) {
 
 #[test]
 fn stock_pools_are_written_and_all_that_was_in_them_stays() {
+    fixtures::takes_long!();
     let Some(folder) = fixtures::folder("zfs") else { return };
     let only = std::env::var("FIXTURE").ok();
     let (mut count, mut failed) = (0, Vec::new());

@@ -115,6 +115,7 @@ async fn check_kept(spa: &Rc<Spa>) -> usize {
 
 #[test]
 fn what_was_written_is_kept_as_it_lies_on_the_disks() {
+    fixtures::takes_long!();
     const FILES: u64 = 4;
     const LEN: u64 = 40 << 10;
     for seed in 0..4 {

@@ -135,6 +135,7 @@ fn a_pool_whose_device_is_full_waits_and_goes_on() {
 /// At each write of a group: nothing of it is lost, whichever it is that fails.
 #[test]
 fn a_group_goes_on_whichever_of_its_writes_fails() {
+    fixtures::takes_long!();
     let pools = [vec![top(0, VdevKind::File, 1)], vec![top(0, raidz(1), 3)]];
     for tops in some(pools, 1) {
         let base = Rig::new(tops);
@@ -372,6 +373,7 @@ fn a_pool_that_is_given_up_ends_and_loses_what_a_cut_would() {
 /// The power goes while it is suspended: what was acknowledged before is there.
 #[test]
 fn a_cut_while_it_is_suspended_is_one_like_any_other() {
+    fixtures::takes_long!();
     let base = Rig::new(vec![top(0, VdevKind::File, 1)]);
     for requests in [0, 1, 2, 5, 9, 14] {
         let mut cut = Cut::at(&base, 0, u64::MAX);

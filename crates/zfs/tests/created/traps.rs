@@ -67,6 +67,7 @@ async fn holes_are_holes(of: &Mounted, file: Node) -> usize {
 /// blocks are dirty, frozen, on their way, in their place, and dirty again.
 #[test]
 fn trap_2_no_hole_is_told_where_bytes_are_while_groups_are_written() {
+    fixtures::takes_long!();
     const BLOCK: u64 = 128 << 10;
     let rig = one();
     let rt = rig.runtime.handle();
@@ -111,6 +112,7 @@ fn trap_2_no_hole_is_told_where_bytes_are_while_groups_are_written() {
 /// attributes.
 #[test]
 fn trap_3_a_spill_block_goes_alone_and_stays_when_its_file_is_cut_off() {
+    fixtures::takes_long!();
     const VALUE: &[u8] = b"user.v";
     let rig = one();
     let lengths = [0_usize, 20, 3000, 0, 9000, 20, 9000, 0];
@@ -283,6 +285,7 @@ fn trap_10_what_is_always_synchronous_is_replayed_and_the_pool_goes_on() {
 /// exported over and over have maps that say what is allocated.
 #[test]
 fn trap_15_maps_are_written_anew_by_the_groups_of_an_export() {
+    fixtures::takes_long!();
     const BLOCK: usize = 512;
     const BLOCKS: usize = 200;
     let mut sectors = top(0, VdevKind::File, 1);

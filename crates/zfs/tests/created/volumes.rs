@@ -242,6 +242,7 @@ async fn resize(live: &Rc<Live>, model: &mut Model, random: &mut Prng) {
 
 #[test]
 fn what_was_written_to_a_volume_is_read_over_groups_snapshots_sizes_and_starts() {
+    fixtures::takes_long!();
     let pools = [
         (1, vec![top(0, VdevKind::File, 1)], [8 << 10, 16 << 10]),
         (2, vec![top(0, VdevKind::Mirror, 2)], [512, 128 << 10]),
@@ -281,6 +282,7 @@ async fn fill(volume: &LiveVolume, from: u64, to: u64, random: &mut Prng) -> Opt
 /// The pool gives some 61 MiB to datasets: half of its disk is slop.
 #[test]
 fn what_is_kept_free_for_a_volume_is_its_own_and_counted_once() {
+    fixtures::takes_long!();
     let rig = Rig::new(vec![top(0, VdevKind::File, 1)]);
     rig.with(async |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
         let mut random = Prng::new(5);
@@ -334,6 +336,7 @@ fn what_is_kept_free_for_a_volume_is_its_own_and_counted_once() {
 
 #[test]
 fn quotas_and_what_is_kept_free_below_hold_on_the_way_up() {
+    fixtures::takes_long!();
     let rig = Rig::new(vec![top(0, VdevKind::Mirror, 2)]);
     rig.with(async |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
         let mut random = Prng::new(6);

@@ -20,6 +20,7 @@ fn log(id: u64, kind: VdevKind, leaves: u64) -> Vdev {
 
 #[test]
 fn a_pool_is_taken_without_its_log_device_where_that_is_asked() {
+    fixtures::takes_long!();
     for logs in [
         vec![log(2, VdevKind::File, 1)],
         vec![log(2, VdevKind::Mirror, 2), log(3, VdevKind::File, 1)],

@@ -10,6 +10,7 @@ const VERSIONS: [Version; 3] = [Version::V10, Version::V11, Version::V12];
 
 #[test]
 fn a_bitmap_comes_and_goes_and_a_power_cut_at_any_write_leaves_the_set_with_one_or_without() {
+    fixtures::takes_long!();
     let mut cuts = 0;
     for (n, version) in VERSIONS.into_iter().enumerate() {
         for (level, slots) in [(Level::Raid1, 2), (Level::Raid6, 4), (Level::Raid10, 4)] {

@@ -181,6 +181,7 @@ fn campaign(seeds: std::ops::Range<u64>, stride: usize) -> u64 {
 
 #[test]
 fn a_set_that_grows_survives_cuts_that_follow_one_another() {
+    fixtures::takes_long!();
     let cuts = campaign(0..2, by_extent(12, 4));
     assert!(cuts > by_extent(60, 200), "{cuts} cuts");
 }
@@ -196,6 +197,7 @@ fn a_set_that_grows_survives_thousands_of_cuts_that_follow_one_another() {
 /// What two cuts left before members were levelled: `[e + 2, e + 1, e, e]`.
 #[test]
 fn a_reshape_whose_members_are_two_events_behind_is_read_and_ended_by_force() {
+    fixtures::takes_long!();
     let mut seen = 0;
     for at in (1..90).step_by(3) {
         let runtime = runtime();

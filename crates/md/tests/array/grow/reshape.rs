@@ -96,6 +96,7 @@ fn cut_all(level: Level, slots: usize, seeds: u64) -> [u32; 3] {
 
 #[test]
 fn a_reshape_of_three_survives_a_power_cut_at_any_write() {
+    ::fixtures::takes_long!();
     let counts = cut_all(Level::Raid5, 3, 4);
     assert!(counts[0] > by_extent(24, 120), "{counts:?}");
     assert!(counts[1..].iter().all(|count| *count > by_extent(18, 90)), "{counts:?}");
@@ -110,6 +111,7 @@ fn a_reshape_of_two_survives_a_power_cut_at_any_write() {
 
 #[test]
 fn a_reshape_of_raid_6_survives_a_power_cut_at_any_write() {
+    ::fixtures::takes_long!();
     let counts = cut_all(Level::Raid6, 4, 2);
     assert!(counts[0] > by_extent(10, 50), "{counts:?}");
     assert!(counts[1..].iter().all(|count| *count > by_extent(6, 30)), "{counts:?}");
@@ -177,6 +179,7 @@ async fn cut_everywhere(rt: Rt, level: Level, slots: usize, seed: u64) -> [u32; 
 /// Nobody cuts the power, but a disk stops answering: the others go on, and it is known to be lost.
 #[test]
 fn a_reshape_goes_on_without_a_member_that_is_lost() {
+    ::fixtures::takes_long!();
     let mut lost = 0;
     for at in places(1, 4).take_while(|at| *at < 60) {
         let runtime = runtime();
@@ -293,6 +296,7 @@ fn what_can_not_be_grown_is_refused_with_its_mend_and_nothing_is_written() {
 /// The real md was stopped in the midst of this one.
 #[test]
 fn a_reshape_that_md_left_is_finished_with_all_members_and_with_one_lost() {
+    ::fixtures::takes_long!();
     let Some(folder) = fixtures::folder() else { return };
     let name = "raid5-3-reshape-to-4";
     let manifest = fixtures::manifest(&folder, name);

@@ -29,6 +29,7 @@ async fn settled(rt: &Rt, devices: &[DeviceRef]) -> Result<(), LiveError> {
 
 #[test]
 fn a_larger_size_survives_a_power_cut_at_any_write_and_the_new_part_is_synchronised() {
+    fixtures::takes_long!();
     let larger = ByteCount(DISK.bytes() + (700 << 10));
     let mut cuts = 0;
     for (level, slots) in
@@ -108,6 +109,7 @@ fn a_size_is_rounded_to_whole_chunks_and_bounded_by_the_smallest_member() {
 /// The superblock lies at the end, and the power goes while it moves to the new one.
 #[test]
 fn a_superblock_at_the_end_moves_with_it() {
+    fixtures::takes_long!();
     let larger = ByteCount::mib(3);
     let mut cuts = 0;
     for seed in 0..4 {

@@ -280,6 +280,7 @@ async fn script(
 
 #[test]
 fn after_a_power_cut_at_any_write_of_a_life_with_a_bitmap_all_is_right_again() {
+    fixtures::takes_long!();
     let mut cuts = 0;
     for (level, slots) in SHAPES {
         for seed in 0..2 {

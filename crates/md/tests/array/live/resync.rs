@@ -58,6 +58,7 @@ fn interrupted(level: Level, slots: usize, at: u64, spoil: bool, writes: bool) -
 
 #[test]
 fn a_resync_goes_on_where_the_power_was_cut_and_leaves_nothing_out() {
+    fixtures::takes_long!();
     for (level, slots) in SHAPES {
         let (mut went_on, mut last) = (0, 0);
         for at in (1..).step_by(by_extent(6, 3)) {

@@ -310,6 +310,7 @@ fn campaign(seeds: std::ops::Range<u64>, stride: usize) -> u64 {
 
 #[test]
 fn after_cuts_that_follow_one_another_no_member_that_missed_nothing_is_left_out() {
+    fixtures::takes_long!();
     let cuts = campaign(0..1, by_extent(8, 2));
     assert!(cuts > by_extent(120, 500), "{cuts} cuts");
 }

@@ -177,6 +177,7 @@ fn a_disk_that_was_a_member_below_a_pool_is_told() {
 
 #[test]
 fn members_of_copies_that_were_used_apart_are_told_by_their_times() {
+    fixtures::takes_long!();
     let folder = folder();
     let at = folder.path();
     three_disks(at, 24 * MIB);

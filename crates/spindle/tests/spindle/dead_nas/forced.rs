@@ -39,6 +39,7 @@ fn words(command: &[String]) -> Vec<&str> {
 
 #[test]
 fn a_set_that_takes_force_is_looked_into_and_its_volume_is_read() {
+    fixtures::takes_long!();
     let Some((dir, ext4)) = in_need_of_force() else { return };
     let at = dir.path();
     let before = images(&at.join("disks"));

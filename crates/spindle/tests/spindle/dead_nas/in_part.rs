@@ -44,6 +44,7 @@ fn in_part(at: &Path, refusal: &str) -> (Vec<u8>, String) {
 
 #[test]
 fn of_a_volume_on_a_group_that_lacks_a_disk_all_is_had_that_lies_on_the_others() {
+    fixtures::takes_long!();
     let folder = folder();
     let at = folder.path();
     let [mut wide, mut one] = group(at);

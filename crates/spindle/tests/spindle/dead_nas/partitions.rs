@@ -136,6 +136,7 @@ fn members_on_partitions_are_examined() {
 /// written, or one that somebody reads or that holds something.
 #[test]
 fn superblocks_on_partitions_are_written_anew() {
+    fixtures::takes_long!();
     let dir = folder();
     let disks = dir.path().join("disks");
     let Some(()) = divided(&disks, &[0, 1, 2, 3], mbr) else { return };
@@ -194,6 +195,7 @@ fn superblocks_on_partitions_are_written_anew() {
 /// What could break: the copy of a disk that broke off is told to have a bad table, and whoever believes it writes another.
 #[test]
 fn of_an_image_that_is_shorter_than_its_table_says_the_table_counts() {
+    fixtures::takes_long!();
     for (table, form, number) in [(gpt as fn(&File, (u64, u64)), "GPT", 3), (mbr, "MBR", 5)] {
         let dir = folder();
         let disks = dir.path().join("disks");
@@ -287,6 +289,7 @@ fn a_disk_without_a_table_among_others_that_have_one_is_told_by_its_size() {
 /// Disks of a network storage box are partitioned, and the data lies on the last partition of each.
 #[test]
 fn a_set_on_partitions_of_disk_images_is_found_and_read() {
+    fixtures::takes_long!();
     let Some(md) = fixtures::folder("md") else { return };
     let dir = folder();
     let disks = dir.path().join("disks");
@@ -349,6 +352,7 @@ fn beside(disk: &Path) -> Vec<u8> {
 /// does not meet the server, or takes one partition for another; a device is taken twice.
 #[test]
 fn a_set_on_partitions_of_disk_images_is_assembled_served_and_changed() {
+    fixtures::takes_long!();
     let folder = folder();
     let dir = folder.path();
     two_sets(dir);

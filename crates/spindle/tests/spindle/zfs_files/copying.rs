@@ -82,6 +82,7 @@ fn targets_are_chosen_as_cp_chooses_them() {
 /// another name there.
 #[test]
 fn the_devices_that_are_read_are_never_written_over() {
+    fixtures::takes_long!();
     let (Some(volumes), Some(files)) = (Fixture::unpack("volumes"), Fixture::unpack("single"))
     else {
         return;

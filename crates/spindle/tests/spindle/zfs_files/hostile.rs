@@ -120,6 +120,7 @@ fn steers(text: &[u8]) -> bool {
 /// it, or to make lines and columns of its own in what a script reads.
 #[test]
 fn nothing_in_a_pool_reaches_the_terminal_raw() {
+    fixtures::takes_long!();
     let Some(fixture) = Fixture::unpack("snapshots-clones") else { return };
     let disk = fixture.path().join("disk0.raw");
     let lines = |arguments: &[&str]| {

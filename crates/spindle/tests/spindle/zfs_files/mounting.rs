@@ -121,6 +121,7 @@ fn a_snapshot_and_an_encrypted_dataset_are_mounted() {
 /// Directories of many leaves are listed in parts, each name once.
 #[test]
 fn large_directories_are_whole() {
+    fixtures::takes_long!();
     let Some(fixture) = Fixture::unpack("bigdir") else { return };
     let name = "t_bigdir/big";
     let Some(mount) = Mount::new(&fixture, &["--snapdir", "visible", name]) else { return };
@@ -152,6 +153,7 @@ fn a_mount_that_is_unmounted_from_outside_ends() {
 /// What could break: keys of children are not looked at, a wrong key is passed over, and what stays locked looks empty.
 #[test]
 fn keys_open_all_that_lies_below_a_mount() {
+    fixtures::takes_long!();
     let Some(fixture) = Fixture::unpack("encrypted") else { return };
     if !is_root() || !Path::new("/dev/fuse").exists() {
         println!("skipped: mounting needs root and /dev/fuse");

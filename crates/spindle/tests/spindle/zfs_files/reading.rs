@@ -65,6 +65,7 @@ fn ls_lists_what_is_there_and_cat_gives_its_bytes() {
 
 #[test]
 fn stat_tells_attributes_lists_of_access_and_holes() {
+    fixtures::takes_long!();
     let Some(fixture) = Fixture::unpack("xattr-acl") else { return };
     for dataset in ["t_xattr_acl/sa", "t_xattr_acl/dir", "t_xattr_acl/sa-large-dnode"] {
         for entry in fixture.entries(dataset) {
@@ -108,6 +109,7 @@ fn ls_shows_directories_themselves_and_sizes_for_people() {
 
 #[test]
 fn a_volume_is_dumped_whole_and_its_holes_are_holes() {
+    fixtures::takes_long!();
     let Some(fixture) = Fixture::unpack("volumes") else { return };
     let target = fixtures::scratch::folder();
     let datasets = fixture.manifest["datasets"].as_object().expect("datasets");
@@ -151,6 +153,7 @@ fn a_volume_is_dumped_whole_and_its_holes_are_holes() {
 
 #[test]
 fn an_encrypted_dataset_asks_for_its_key() {
+    fixtures::takes_long!();
     let Some(fixture) = Fixture::unpack("encrypted") else { return };
     let said = fixture.refusal(&["zfs", "ls", "t_encrypted/enc:"]);
     let text = "dataset t_encrypted/enc is encrypted and its key is not loaded; give --key-file";
@@ -250,6 +253,7 @@ fn diff_tells_what_the_manifests_tell() {
 
 #[test]
 fn a_volume_is_served_for_reading() {
+    fixtures::takes_long!();
     let Some(fixture) = Fixture::unpack("volumes") else { return };
     if Command::new("nbdcopy").arg("--version").output().is_err() {
         println!("skipped: nbdcopy is not installed");

@@ -124,6 +124,7 @@ const STOPPED: [&str; 3] = ["zil", "zil-slog", "zil-z1"];
 
 #[test]
 fn properties_are_those_that_openzfs_prints() {
+    fixtures::takes_long!();
     let Some(folder) = fixtures::folder("zfs") else { return };
     let mut problems = Vec::new();
     let (datasets, pools) = (now("zfs"), now("zpool"));
@@ -186,6 +187,7 @@ fn pools_and_their_vdevs_are_listed_as_openzfs_lists_them() {
 
 #[test]
 fn states_and_histories_are_those_that_openzfs_prints() {
+    fixtures::takes_long!();
     let Some(folder) = fixtures::folder("zfs") else { return };
     let mut problems = Vec::new();
     for fixture in some(fixtures::names(&folder), 15) {

@@ -86,6 +86,7 @@ fn a_pool_that_another_host_has_is_refused_in_openzfs_words_and_forced() {
 
 #[test]
 fn a_pool_that_this_host_had_is_taken_without_a_word() {
+    fixtures::takes_long!();
     let folder = fixtures::scratch::folder();
     let at = folder.path();
     left_open(at, "0x77");
@@ -107,6 +108,7 @@ fn a_pool_that_this_host_had_is_taken_without_a_word() {
 
 #[test]
 fn an_import_renames_sets_and_brings_back() {
+    fixtures::takes_long!();
     let folder = disks(&["a", "b"], DISK_BYTES);
     let at = folder.path();
     done(at, &["zpool", "create", "tank", "mirror", "a", "b"]);
@@ -179,6 +181,7 @@ fn a_pool_goes_on_without_its_log_device() {
 
 #[test]
 fn vdevs_are_added_with_openzfs_words_and_what_does_not_fit_is_refused() {
+    fixtures::takes_long!();
     let names = ["a", "b", "c", "d", "e", "f", "g", "h", "i"];
     let folder = disks(&names, DISK_BYTES);
     let at = folder.path();
@@ -293,6 +296,7 @@ fn labels_are_cleared_of_what_no_pool_needs_and_else_where_that_is_forced() {
 
 #[test]
 fn features_are_enabled_as_far_as_compatibility_allows() {
+    fixtures::takes_long!();
     let folder = disks(&["a", "b"], DISK_BYTES);
     let at = folder.path();
     done(at, &["zpool", "create", "-d", "old", "a"]);
@@ -359,6 +363,7 @@ fn features_are_enabled_as_far_as_compatibility_allows() {
 /// features that only half of the pool knows of.
 #[test]
 fn a_pool_of_version_28_is_written_as_such_until_it_is_upgraded() {
+    fixtures::takes_long!();
     let Some(from) = fixtures::folder("zfs") else { return };
     let folder = fixtures::unpack(&from, "version28");
     let at = folder.path();

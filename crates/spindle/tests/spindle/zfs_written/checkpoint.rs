@@ -14,6 +14,7 @@ const FEATURES: &str = "async_destroy empty_bpobj lz4_compress spacemap_histogra
 
 #[test]
 fn a_checkpoint_is_taken_gone_back_to_and_discarded_in_openzfs_words() {
+    fixtures::takes_long!();
     let folder = disks(&["a", "b"], DISK_BYTES);
     let at = folder.path();
     let out = fixtures::scratch::folder();

@@ -97,6 +97,7 @@ fn what_can_not_be_written_to_is_refused_in_words() {
 
 #[test]
 fn a_copy_that_was_killed_goes_on_and_one_that_was_stopped_leaves_an_exported_pool() {
+    fixtures::takes_long!();
     let folder = disks(&["a"], 1 << 30);
     let at = folder.path();
     let place = fixtures::scratch::folder();
@@ -156,6 +157,7 @@ fn a_copy_that_was_killed_goes_on_and_one_that_was_stopped_leaves_an_exported_po
 
 #[test]
 fn a_full_pool_says_so_and_is_sound() {
+    fixtures::takes_long!();
     let folder = disks(&["a"], 192 << 20);
     let at = folder.path();
     let place = fixtures::scratch::folder();

@@ -10,6 +10,7 @@ const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 
 #[test]
 fn a_draid_is_made_filled_and_read_without_a_disk() {
+    fixtures::takes_long!();
     let folder = disks(&NAMES, DISK_BYTES);
     let at = folder.path();
     for (asked, disks, why) in [

@@ -7,6 +7,7 @@ use super::pools::{disks, done, judge, refused, run, zdb};
 
 #[test]
 fn properties_are_kept_where_openzfs_keeps_them() {
+    fixtures::takes_long!();
     let folder = disks(&["a", "b"], 128 << 20);
     let at = folder.path();
     done(at, &["zpool", "create", "tank", "mirror", "a", "b"]);
@@ -115,6 +116,7 @@ fn the_history_tells_what_was_done_and_zdb_reads_it() {
 /// What could break: the ring runs over the pool's creation, or into a record's middle.
 #[test]
 fn the_history_tells_of_volumes_and_of_what_goes_and_moves() {
+    fixtures::takes_long!();
     let folder = disks(&["a"], 128 << 20);
     let at = folder.path();
     done(at, &["zpool", "create", "tank", "a"]);
@@ -166,6 +168,7 @@ fn the_history_tells_of_volumes_and_of_what_goes_and_moves() {
 
 #[test]
 fn a_history_that_is_full_forgets_the_oldest_but_the_creation() {
+    fixtures::takes_long!();
     let folder = disks(&["a"], 128 << 20);
     let at = folder.path();
     done(at, &["zpool", "create", "tank", "a"]);

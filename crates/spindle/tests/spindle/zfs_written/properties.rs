@@ -26,6 +26,7 @@ fn dnode_sizes(at: &Path, dataset: &str) -> Option<Vec<String>> {
 
 #[test]
 fn files_have_dnodes_as_their_dataset_says() {
+    fixtures::takes_long!();
     let folder = disks(&["a"], DISK_BYTES);
     let at = folder.path();
     done(at, &["zpool", "create", "-O", "dnodesize=2k", "tank", "a"]);
@@ -92,6 +93,7 @@ fn a_pool_without_the_feature_refuses_large_dnodes() {
 
 #[test]
 fn snapshots_have_properties_of_users() {
+    fixtures::takes_long!();
     let folder = disks(&["a"], DISK_BYTES);
     let at = folder.path();
     done(at, &["zpool", "create", "tank", "a"]);
