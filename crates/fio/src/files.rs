@@ -169,15 +169,15 @@ pub(super) async fn measure(
         }
         spans.push(Span { path, kind, there, real, offset: 0, len: 0, extend: false });
     }
-    let free = match spec.fill_device {
-        true => {
-            let space = tree.space().await;
-            let space = space.map_err(|source| FioError::Tree { job: job.name.clone(), source })?;
-            space.free.bytes() + spans.iter().map(|span| span.real).sum::<u64>()
-        }
-        false => 0,
-    };
-    settle(job, spans, free, prng)
+    let mut free = 0;
+    // Of files on several file systems each is written until its own is full.
+    for span in spans.iter().filter(|_| spec.fill_device) {
+        let space = tree.space_at(&span.path).await;
+        let space = space.map_err(|source| FioError::Tree { job: job.name.clone(), source })?;
+        free = free.max(space.free.bytes());
+    }
+    let there: u64 = spans.iter().filter(|_| spec.fill_device).map(|span| span.real).sum();
+    settle(job, spans, free + there, prng)
 }
 
 /// What is used of each file: fio's rules.

@@ -200,8 +200,17 @@ impl FileTree for HostTree {
     }
 
     fn space(&self) -> TreeFuture<Space> {
-        self.call(TreeOp::Space, Path::new(""), |full| {
-            let Room { total, free, .. } = Room::of_file(fs::File::open(full)?.as_fd())
+        self.space_at(Path::new(""))
+    }
+
+    fn space_at(&self, path: &Path) -> TreeFuture<Space> {
+        let parts = path.components().count();
+        self.call(TreeOp::Space, path, move |full| {
+            // What is not there would lie on the file system of the closest directory above that is.
+            let there = full.ancestors().take(parts).find(|part| part.is_dir());
+            let there = there.or_else(|| full.ancestors().nth(parts)).unwrap_or(full);
+            let there = if there.as_os_str().is_empty() { Path::new(".") } else { there };
+            let Room { total, free, .. } = Room::of_file(fs::File::open(there)?.as_fd())
                 .ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))?;
             Ok(Space { total, free })
         })

@@ -111,6 +111,17 @@ fn unranked(asked: &Asked<'_>, failed: &[&Measured<'_>], scores: &[Score]) -> Op
     Some(format!("{levels} {is} not ranked: what was run of it failed."))
 }
 
+/// The cells that don't count in a score, by level: `Of raid5-8 3 cells don't count, of raid6-8 1: others have not their like.`
+fn incomparable(left_out: &[(String, usize)]) -> Option<String> {
+    let ((first, count), others) = left_out.split_first()?;
+    let cells = if *count == 1 { "cell does not" } else { "cells don't" };
+    let others: String =
+        others.iter().map(|(level, count)| format!(", of {level} {count}")).collect();
+    Some(format!(
+        "Of {first} {count} {cells} count{others}: not every level was run like that, so they tell nothing of who does better."
+    ))
+}
+
 /// Judges the sound ones of the cells; those that failed are named where they leave a gap.
 fn judge(
     study: &Study,
@@ -135,7 +146,7 @@ fn judge(
     };
     let better = used.better.unwrap_or_else(|| metrics::better(metric));
     let asked = Asked { study, by: &rules.by, metric, better };
-    let (scores, combinations) = score::scores(&asked, &chosen);
+    let score::Scores { ranked: scores, combinations, left_out } = score::scores(&asked, &chosen);
     let Some(placed) = Placed::of(&scores, &asked) else {
         return (format!("For {name}, there are no figures that could be compared."), None);
     };
@@ -146,6 +157,9 @@ fn judge(
     }
     if let Some(unranked) = unranked(&asked, &failed, &scores) {
         sentence += &format!(" {unranked}");
+    }
+    if let Some(incomparable) = incomparable(&left_out) {
+        sentence += &format!(" {incomparable}");
     }
     sentence.extend(of_operations(&chosen).into_iter().map(|more| format!(" {more}")));
     if let Some(best) = best_of_phases(&asked, &chosen) {
@@ -229,7 +243,7 @@ fn best_of_phases(asked: &Asked<'_>, chosen: &[&Measured<'_>]) -> Option<String>
     phases::what_is_measured(&chosen.first()?.spec.workload, asked.metric)?;
     let best = phases::of(tool.kind).iter().filter_map(|phase| {
         let asked = Asked { metric: phase.metric, better: Better::Higher, ..*asked };
-        let (scores, _) = score::scores(&asked, chosen);
+        let scores = score::scores(&asked, chosen).ranked;
         let placed = Placed::of(&scores, &asked)?;
         let value = placed.best.log().exp();
         let value = match phase.metric.ends_with("_ops_per_s") {
@@ -374,7 +388,9 @@ fn ranking(
         let against = next.map_or_else(String::new, |next| {
             format!(", against {} of {}", shown(next), next.level)
         });
+        let is_even = next.is_some_and(|next| best.away(next) < SHOWN_RATIO_MIN.ln());
         let came = match (alike.is_empty(), next) {
+            (true, _) if is_even => "came out best by less than 0.5 %",
             (true, _) => "came out best",
             (false, Some(_)) => "came out best, alike",
             (false, None) => "came out alike",

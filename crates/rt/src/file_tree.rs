@@ -83,6 +83,11 @@ pub trait FileTree {
 
     /// How large the tree is and how much of it is free.
     fn space(&self) -> TreeFuture<Space>;
+
+    /// The same of the file system on which a path lies, or would lie: a tree over a host's directories spans several.
+    fn space_at(&self, _path: &Path) -> TreeFuture<Space> {
+        self.space()
+    }
 }
 
 /// An open file. The contract stands in the [module](self).

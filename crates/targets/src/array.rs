@@ -7,6 +7,7 @@ mod operations;
 pub(crate) use built::Built;
 
 use super::layout::{CHUNK_DEFAULT, Layout, Level};
+use super::worth;
 use built::{STAND_IN, unfit};
 use lab::measure::ArrayOperations;
 use lab::study::{DiskChange, Kind, OperationKind, Rebalance, Tool, Workload};
@@ -20,12 +21,13 @@ use sim::profile::OperationHabits;
 use std::rc::Rc;
 use stdx::Offset;
 
-/// How many disks a workload needs beside the layout's: a rebuild and a clone write to a spare, a
-/// rebalance may begin with a new disk.
-pub fn spares(workload: &Workload) -> usize {
+/// How many disks a workload needs beside the layout's: a rebuild and a clone write to a spare, which is as many disks as
+/// are lost with one; a rebalance may begin with a new disk.
+pub fn spares(layout: &Layout, workload: &Workload) -> usize {
+    let of_a_member = || worth::lost_member(layout).map_or(1, |of| of.disks_in_all() as usize);
     match &workload.kind {
         Kind::Operation(operation) => match operation.kind {
-            OperationKind::Rebuild | OperationKind::Clone => 1,
+            OperationKind::Rebuild | OperationKind::Clone => of_a_member(),
             OperationKind::Rebalance(Rebalance { change: DiskChange::Add, .. }) => 1,
             OperationKind::Initialise(_)
             | OperationKind::Check
@@ -184,10 +186,17 @@ pub fn build_before(
             seen(volume.map_err(|error| unfit(name, &error))?, 0)?
         }
     };
-    let operations = redundant.map(|array| {
-        Rc::new(Operations::new(rt, array, disks.next(), habits)) as Rc<dyn ArrayOperations>
-    });
-    Ok(Built { device, operations })
+    let Some(array) = redundant else { return Ok(Built { device, operations: None }) };
+    let spare = match worth::lost_member(layout) {
+        None => disks.next(),
+        Some(of) if of.disks_in_all() > disks.len() as u64 => None,
+        Some(of) => {
+            let spare = assemble(rt, &format!("{name}/spare"), of, &mut disks, &mut None);
+            Some(spare.map_err(|error| unfit(name, &error))?)
+        }
+    };
+    let operations = Rc::new(Operations::new(rt, array, spare, habits)) as Rc<dyn ArrayOperations>;
+    Ok(Built { device, operations: Some(operations) })
 }
 
 /// The partition of what the host sees as a disk.
@@ -211,8 +220,8 @@ fn partition(layout: &Layout, disk: DeviceRef, name: &str) -> Result<DeviceRef, 
     Ok(Slice::new(disk, Offset(start.bytes()), len))
 }
 
-/// Builds a set, inner sets first. The first set with redundancy, from the top down, is the one that
-/// operations work on.
+/// Builds a set, inner sets first. The first with redundancy, which is an innermost one, is the one that operations work on: it is
+/// where a lost disk is mended.
 fn assemble(
     rt: &Rt,
     name: &str,
@@ -231,9 +240,7 @@ fn assemble(
         });
     }
     let array = Array::create(rt, name, spec(layout, members)?)?;
-    if !matches!(layout.level, Level::Linear | Level::Raid0)
-        && (redundant.is_none() || name.matches('/').count() == 0)
-    {
+    if !matches!(layout.level, Level::Linear | Level::Raid0) && redundant.is_none() {
         *redundant = Some(Rc::clone(&array));
     }
     Ok(array.device())

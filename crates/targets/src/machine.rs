@@ -414,12 +414,16 @@ pub fn enough_disks(
     disks: usize,
     mend: &str,
 ) -> Result<(), TargetError> {
-    let spares = super::array::spares(workload);
+    let spares = super::array::spares(layout, workload);
     let needed = layout.disks_in_all() + spares as u64;
     if needed <= disks as u64 {
         return Ok(());
     }
-    let spare = if spares > 0 { ", a spare among them," } else { "" };
+    let spare = match spares {
+        0 => String::new(),
+        1 => ", a spare among them,".to_owned(),
+        n => format!(", {n} spares among them (a member is lost with any of its disks),"),
+    };
     Err(TargetError::Unfit {
         what: format!("layout '{name}' under '{}'", workload.name),
         why: format!("it needs {needed} disks{spare} and the machine has {disks}"),

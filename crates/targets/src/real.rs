@@ -106,7 +106,7 @@ impl HostTarget {
         let cells = design::cells(&self.study).unwrap_or_default();
         let disks = cells.iter().filter_map(|cell| {
             let (_, _, layout) = Machine::of_cell(&self.study, cell).ok()?;
-            Some(layout.disks_in_all() as usize + array::spares(&cell.workload))
+            Some(layout.disks_in_all() as usize + array::spares(&layout, &cell.workload))
         });
         disks.max().unwrap_or(1)
     }
@@ -413,7 +413,7 @@ impl Target for HostTarget {
         let files = self.files(&runtime, stop)?;
         let rt = runtime.rt();
         let options = FileOptions { direct: machine.direct, read_only: !writes(&self.study) };
-        let count = layout.disks_in_all() as usize + array::spares(&cell.workload);
+        let count = layout.disks_in_all() as usize + array::spares(&layout, &cell.workload);
         let files = &files[..count.min(files.len())];
         let whole = layout.clone();
         let (device, operations, mut views, served) = match machine.access {

@@ -251,7 +251,7 @@ impl Target for SimulatedTarget {
         let paid = |below| PaidIo::of_system(&rt, below, &cell.workload);
         let mut disks: Vec<DeviceRef> = Vec::new();
         let mut views: Vec<Rc<dyn DiskView>> = Vec::new();
-        let count = of_layout + array::spares(&cell.workload);
+        let count = of_layout + array::spares(&layout, &cell.workload);
         for (device, drive) in machine.devices().iter().zip(machine.drives()).take(count) {
             let stats = Stats::new(Rc::clone(device), &rt);
             views.push(Rc::new(FilterView {

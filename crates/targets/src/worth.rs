@@ -246,7 +246,7 @@ fn mending(layout: &Layout) -> Option<(u64, u64)> {
 }
 
 /// The member that is lost with one of its disks, and rebuilt whole: of the innermost set with redundancy, where its members are sets.
-fn lost_member(layout: &Layout) -> Option<&Layout> {
+pub(crate) fn lost_member(layout: &Layout) -> Option<&Layout> {
     let of = layout.of.as_deref()?;
     if mending(of).is_some() { lost_member(of) } else { Some(of) }
 }

@@ -8,6 +8,9 @@ use crate::words;
 /// Logarithms that are no farther apart are those of one figure: beyond it is what sums are rounded by.
 const EQUAL: f64 = 1e-9;
 
+/// Scores are alike where no cell of the one is farther from the other's: means may be one where cells are not.
+const ALIKE_CELL_RATIO_MAX: f64 = 1.05;
+
 /// Who stands where. The order is that of the means; a level that can't be told from the best although one
 /// above it can is placed nowhere: its own spread is too wide.
 pub(super) struct Placed<'a> {
@@ -68,14 +71,15 @@ impl<'a> Placed<'a> {
     }
 
     /// Those that came out as the best did: of levels of which nothing is known but one repeat those whose figure shows as the best's
-    /// does, of others those that gave the same in every repeat. Which stands first of them is chance.
+    /// does, over all and nearly so in each cell, of others those that gave the same in every repeat. Which stands first of them is chance.
     pub(super) fn alike(&self) -> Vec<&'a Score> {
         if !self.alone {
             let equal = self.ties.iter().filter(|(score, _)| self.is_equal(score));
             return equal.map(|(score, _)| *score).collect();
         }
         let is_alike = |score: &&&Score| self.best.away(score) < SHOWN_RATIO_MIN.ln();
-        self.worse.iter().filter(is_alike).copied().collect()
+        let alike = self.worse.iter().filter(is_alike).copied();
+        alike.filter(|score| self.is_near_in_each_cell(score)).collect()
     }
 
     /// Those that are not told from the best, and not alike.
@@ -84,10 +88,16 @@ impl<'a> Placed<'a> {
         untold.map(|(score, _)| *score).collect()
     }
 
-    /// Whether this one and the best gave one figure, in all repeats of both.
+    /// Whether this one and the best gave one figure, in all repeats of both, and about one in each cell.
     fn is_equal(&self, score: &Score) -> bool {
         let log = self.best.log();
-        self.best.logs.iter().chain(&score.logs).all(|one| (one - log).abs() < EQUAL)
+        let is_one = self.best.logs.iter().chain(&score.logs).all(|one| (one - log).abs() < EQUAL);
+        is_one && self.is_near_in_each_cell(score)
+    }
+
+    /// Whether no cell of this one is far from the best's.
+    fn is_near_in_each_cell(&self, score: &Score) -> bool {
+        self.best.away_in_a_cell(score) < ALIKE_CELL_RATIO_MAX.ln()
     }
 
     /// The best with what came out alike, in words: `raid5-8`, `raid5-8 and raid6-8`.
@@ -109,9 +119,10 @@ impl<'a> Placed<'a> {
 
     /// The best of those that are behind the best, be it told or unsure, and did not come out alike.
     pub(super) fn next(&self) -> Option<&'a Score> {
-        let alike = if self.alone { self.alike().len() } else { 0 };
-        // They stand first, in the order of the means.
-        let behind = self.worse.iter().skip(alike).chain(&self.unsure).copied();
+        let alike = if self.alone { self.alike() } else { Vec::new() };
+        let is_alike = |score: &&Score| alike.iter().any(|other| std::ptr::eq(*other, *score));
+        let behind = self.worse.iter().filter(|score| !is_alike(score));
+        let behind = behind.chain(&self.unsure).copied();
         behind.min_by(|one, other| self.best.away(one).total_cmp(&self.best.away(other)))
     }
 

@@ -53,6 +53,13 @@ impl Score {
         (self.log() - other.log()).abs()
     }
 
+    /// How far it is from another in the cell where they are farthest apart, as logarithms.
+    pub(super) fn away_in_a_cell(&self, other: &Score) -> f64 {
+        let pairs = self.cells.iter().zip(&other.cells);
+        let away = pairs.map(|(own, others)| (stats::mean(own) - stats::mean(others)).abs());
+        away.fold(0.0, f64::max)
+    }
+
     /// The standard error of [`Score::log`] by sampling alone.
     fn error(&self) -> f64 {
         root_of_squares(&self.errors) / self.errors.len().max(1) as f64
@@ -233,8 +240,19 @@ struct OfCell<'a> {
     error: f64,
 }
 
-/// The scores of all levels over the combinations that all of them have, the best first, and how many those combinations are.
-pub(super) fn scores(asked: &Asked<'_>, chosen: &[&Measured<'_>]) -> (Vec<Score>, usize) {
+/// The scores of all levels.
+#[derive(Default)]
+pub(super) struct Scores {
+    /// Over the combinations that all levels have, the best first.
+    pub(super) ranked: Vec<Score>,
+    /// How many those combinations are.
+    pub(super) combinations: usize,
+    /// How many cells of a level don't count, because another level has not their like; of the levels that have such.
+    pub(super) left_out: Vec<(String, usize)>,
+}
+
+/// The scores of all levels over the combinations that all of them have.
+pub(super) fn scores(asked: &Asked<'_>, chosen: &[&Measured<'_>]) -> Scores {
     let Asked { study, by, metric, better } = *asked;
     let mut levels: BTreeMap<String, BTreeMap<String, OfCell<'_>>> = BTreeMap::new();
     for measured in chosen {
@@ -256,11 +274,14 @@ pub(super) fn scores(asked: &Asked<'_>, chosen: &[&Measured<'_>]) -> (Vec<Score>
     }
     let shared = shared.unwrap_or_default();
     if shared.is_empty() {
-        return (Vec::new(), 0);
+        return Scores::default();
     }
     let in_order = study.factors.iter().filter(|factor| factor.name == by);
     let in_order = in_order.flat_map(|factor| &factor.levels).map(ToString::to_string);
-    let mut scores: Vec<Score> = in_order
+    let in_order: Vec<String> = in_order.collect();
+    let mut ranked: Vec<Score> = in_order
+        .iter()
+        .cloned()
         .filter_map(|level| {
             let combinations = levels.get(&level)?;
             let cells: Vec<&OfCell<'_>> =
@@ -279,8 +300,12 @@ pub(super) fn scores(asked: &Asked<'_>, chosen: &[&Measured<'_>]) -> (Vec<Score>
             })
         })
         .collect();
-    rank(&mut scores, better);
-    (scores, shared.len())
+    rank(&mut ranked, better);
+    let left_out = in_order.into_iter().filter_map(|level| {
+        let left_out = levels.get(&level)?.len() - shared.len();
+        (left_out > 0).then_some((level, left_out))
+    });
+    Scores { combinations: shared.len(), left_out: left_out.collect(), ranked }
 }
 
 /// What a cell is but for its level of one factor.

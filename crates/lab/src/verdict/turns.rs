@@ -137,7 +137,7 @@ fn among(
         };
         let of: Vec<&Measured<'_>> =
             chosen.iter().filter(|measured| has(measured)).copied().collect();
-        let (here, _) = scores(asked, &of);
+        let here = scores(asked, &of).ranked;
         let Some((first, others)) = here.split_first() else { continue };
         let shows = |other: &Score| first.away(other) >= SHOWN_RATIO_MIN.ln();
         let is_best = others.iter().all(|other| shows(other) && first.holds_in_each(other, asked));

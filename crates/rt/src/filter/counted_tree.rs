@@ -236,6 +236,10 @@ impl FileTree for CountedTree {
     fn space(&self) -> TreeFuture<Space> {
         self.below.space()
     }
+
+    fn space_at(&self, path: &Path) -> TreeFuture<Space> {
+        self.below.space_at(path)
+    }
 }
 
 struct CountedFile {

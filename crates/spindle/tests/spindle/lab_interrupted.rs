@@ -384,6 +384,27 @@ fn with_report_on(free_kib: u32, other: &Path, words: &str) -> Option<Output> {
     with_mounts_of_its_own(&script)
 }
 
+/// Found by a newcomer: `fill_device` took the room of where it was called for that of `directory=`.
+#[test]
+fn a_device_that_is_filled_is_the_one_on_which_the_files_lie() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let program = env!("CARGO_BIN_EXE_spindle");
+    let script = format!(
+        "cd {at} && mkdir small large && mount -t tmpfs -o size=1m small small && mount -t tmpfs -o size=8m large large || exit 77
+         cd small && exec {program} lab fio --name=x --rw=write --bs=64k --fill_device=1 --directory=../large --output-format=json",
+        at = dir.path().display()
+    );
+    let Some(output) = with_mounts_of_its_own(&script) else {
+        println!("skipped: nothing can be mounted");
+        return;
+    };
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let json: serde_json::Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{said}"));
+    let bytes = json["jobs"][0]["write"]["io_bytes"].as_u64().expect("a number");
+    assert!((7 << 20..=8 << 20).contains(&bytes), "{bytes}: {said}");
+}
+
 #[test]
 fn what_is_measured_outlives_a_full_disk_below_the_report() {
     let other = tempfile::tempdir().expect("a folder");

@@ -4,7 +4,8 @@
 use super::*;
 use lab::study::{DiskChange, Rebalance};
 use lab::study::{InitialiseMethod, Priority};
-use rt::{Buf, Request};
+use rt::filter::Stats;
+use rt::{Buf, OpKind, Request};
 use sim::Machine;
 use sim::profile::LockStep;
 use std::cell::RefCell;
@@ -177,4 +178,51 @@ fn a_rebuild_goes_over_its_first_share_twice_where_the_controller_does() {
     let array = built.map_err(|error| error.to_string()).expect("built").operations.expect("one");
     assert_eq!(array.twice(OperationKind::Rebuild), 0.01);
     assert_eq!(array.twice(OperationKind::Clone), 0.0);
+}
+
+/// What could break (found by a newcomer: a RAID 5 of mirrors was told to mend a whole mirror, through its parity): the innermost set
+/// that has redundancy mends a lost disk, by what it reads of its own.
+#[test]
+fn a_lost_disk_is_mended_by_the_innermost_set_with_redundancy() {
+    for (text, disks, read) in [
+        (
+            "level = 'raid5'\nsets = 3\nof = { level = 'raid1', disks = 2 }",
+            7,
+            [0, 1, 0, 0, 0, 0, 0],
+        ),
+        (
+            "level = 'raid1'\nsets = 2\nof = { level = 'raid5', disks = 3 }",
+            7,
+            [0, 1, 1, 0, 0, 0, 0],
+        ),
+        (
+            "level = 'raid0'\nsets = 2\nof = { level = 'raid5', disks = 3 }",
+            7,
+            [0, 1, 1, 0, 0, 0, 0],
+        ),
+        (
+            "level = 'raid5'\nsets = 3\nof = { level = 'raid0', disks = 2 }",
+            8,
+            [0, 0, 1, 1, 1, 1, 0],
+        ),
+    ] {
+        let layout = layout(text);
+        let machine = Machine::builder(1).drives("hua723030ala640", disks).expect("drives").build();
+        let rt = machine.rt();
+        let seen: Vec<_> =
+            machine.devices().iter().map(|disk| Stats::new(Rc::clone(disk), &rt)).collect();
+        let devices = seen.iter().map(|disk| Rc::clone(disk) as DeviceRef).collect();
+        let built = build(&rt, "set", &layout, devices).map_err(|error| error.to_string());
+        let operations = built.expect("built").operations.expect("it has redundancy");
+        let kind = OperationKind::Rebuild;
+        operations.prepare(kind).expect("there is a spare");
+        let end = Offset(16 << 20);
+        let done = operations.run(kind, Priority::Normal, Offset::ZERO, end);
+        machine.run(done).expect("no stall").expect("rebuilt");
+        let reads: Vec<u64> =
+            seen.iter().map(|disk| disk.counters().of_kind(OpKind::Read).ios).collect();
+        for (disk, reads) in reads.iter().enumerate() {
+            assert_eq!(*reads > 0, read.get(disk) == Some(&1), "{text}: disk {disk}: {reads:?}");
+        }
+    }
 }

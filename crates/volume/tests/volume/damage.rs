@@ -4,9 +4,9 @@
 //! middle of a structure, a text that never ends.
 
 use crate::world;
-
 use rt::{Buf, MemoryDevice, SgList};
 use std::rc::Rc;
+use std::sync::LazyLock;
 use stdx::{ByteCount, Offset, Prng};
 use volume::gpt::read_table;
 use volume::lvm::find_groups;
@@ -16,10 +16,20 @@ const SIZE: ByteCount = ByteCount::mib(16);
 const HEAD: &[u8] = include_bytes!("../data/gpt.head");
 const LVM: &[u8] = include_bytes!("../data/lvm-disk0.head");
 
+/// What eight bits of a CRC-32 of IEEE 802.3 become.
+static OF_EIGHT: LazyLock<[u32; 256]> = LazyLock::new(|| {
+    let step = |crc: u32, _| if crc & 1 == 1 { crc >> 1 ^ 0xedb8_8320 } else { crc >> 1 };
+    std::array::from_fn(|bits| (0..8).fold(bits as u32, step))
+});
+
 /// CRC-32 of IEEE 802.3.
 fn crc32(bytes: &[u8]) -> u32 {
-    let step = |crc: u32, _| if crc & 1 == 1 { crc >> 1 ^ 0xedb8_8320 } else { crc >> 1 };
-    !bytes.iter().fold(!0, |crc, byte| (0..8).fold(crc ^ u32::from(*byte), step))
+    let table = &*OF_EIGHT;
+    let mut crc = !0;
+    for byte in bytes {
+        crc = table[(crc as u8 ^ byte) as usize] ^ crc >> 8;
+    }
+    !crc
 }
 
 #[test]
