@@ -183,6 +183,9 @@ pub fn compare(a: &Results, b: &Results) -> Result<RunComparison, CompareError> 
     })
 }
 
+/// What is said of a parameter that a run was not given; no value is called so.
+const NOT_SET: &str = "not set";
+
 /// Something in which two cells of one name differ.
 struct Differing {
     /// `streams.streams`.
@@ -210,7 +213,7 @@ fn differing(a: &Results, b: &Results, mine: &Cell, theirs: &Cell) -> Vec<Differ
         // What one does not tell is not known, and no difference.
         for name in names.into_iter().filter(|name| are_told || !of_load(name)) {
             let of = |cell: &'_ Cell| cell.parameters.get(name).cloned();
-            let said = |cell: &Cell| of(cell).unwrap_or_else(|| "none".to_owned());
+            let said = |cell: &Cell| of(cell).unwrap_or_else(|| NOT_SET.to_owned());
             differ(format!("{}.{name}", mine.workload), &said(mine), &said(theirs));
         }
     }

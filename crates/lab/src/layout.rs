@@ -40,6 +40,9 @@ pub struct RebuildFacts {
     pub rate: Option<f64>,
     /// The rate (B/s) that it keeps to, and no more, while a load is at work.
     pub floor: f64,
+    /// How often (s) it looks whether its set had requests of the load since it looked last, which is to be at work; none where
+    /// what a load asks does not reach the sets as it asks it: there is a cache, a read-ahead or a file system between.
+    pub look: Option<f64>,
     /// Bytes a member that it then asks for at a time, one after the other.
     pub step: f64,
     /// Disks whose loss meanwhile costs redundancy that the lost disk was a part of.

@@ -155,6 +155,7 @@ mod tests {
                 bytes: disk_bytes,
                 rate: Some(200e6),
                 floor: 16.0 * 1024.0 * 1024.0,
+                look: Some(0.01),
                 step: 1024.0 * 1024.0,
                 mates: disks - 1,
                 read_bytes: (disks - survives) * disk_bytes,

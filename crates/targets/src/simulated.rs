@@ -188,7 +188,14 @@ impl Target for SimulatedTarget {
         let profile = sim::profile::load(&machine.disk).ok()?;
         let mut drive = DriveFacts::of(&profile);
         drive.price = machine.disk_price;
-        Some(worth::facts(&name, &layout, &drive))
+        let mut facts = worth::facts(&name, &layout, &drive);
+        let is_direct = machine.controller.is_none()
+            && machine.host_read_ahead.is_none()
+            && machine.filesystem.is_none();
+        if let Some(rebuild) = facts.rebuild.as_mut().filter(|_| !is_direct) {
+            rebuild.look = None;
+        }
+        Some(facts)
     }
 
     fn check(&self, cell: &CellSpec) -> Result<(), TargetError> {

@@ -103,6 +103,7 @@ pub fn facts(name: &str, layout: &Layout, drive: &DriveFacts) -> LayoutFacts {
             bytes: lost_member(layout).map_or(capacity, |of| room(of, capacity)).bytes(),
             rate: drive.rate.map(|rate| rate * lost_member(layout).map_or(1.0, stripes)),
             floor: REBUILD_FLOOR,
+            look: Some(LOOK_EVERY.as_secs_f64()),
             step: REBUILD_STEP,
             mates,
             read_bytes: capacity.bytes().saturating_mul(pieces),
@@ -132,7 +133,11 @@ fn words(layout: &Layout) -> String {
             let copies = copies_of_group(layout);
             let copies =
                 if copies == 1 { "one copy".to_owned() } else { format!("{copies} copies") };
-            format!("a disk group of {of}, {copies} of each extent")
+            let groups = match layout.failure_groups {
+                Some(groups) if groups < members => format!(", {groups} failure groups"),
+                _ => String::new(),
+            };
+            format!("a disk group of {of}, {copies} of each extent{groups}")
         }
         level => {
             let number = level.word().trim_start_matches("raid");
@@ -147,6 +152,12 @@ fn copies_of_group(layout: &Layout) -> u64 {
         Some(Redundancy::Normal) => 2,
         Some(Redundancy::High) => 3,
     }
+}
+
+/// Disks of a disk group's smallest failure group: one, where they are not told.
+fn of_failure_group(layout: &Layout) -> u64 {
+    let members = u64::from(layout.members());
+    layout.failure_groups.map_or(1, |groups| (members / u64::from(groups.max(1))).max(1))
 }
 
 /// Copies of each chunk of a RAID 10, by the name of its layout: `near-2`, `far-3`.
@@ -209,7 +220,8 @@ fn at_best(layout: &Layout) -> u64 {
         // One copy of each chunk must be left, so of each group of copies all but one may go. Copies that lie far or
         // offset are with the neighbours: no two of those, so half of the disks for two copies as well.
         Level::Raid10 => members - members.div_ceil(copies_of_raid10(layout).max(1)),
-        // Partners are scattered over the group: what is sure is what any may be.
+        // Partners are scattered over the other failure groups: those of one may go all.
+        Level::Asm => members_lost(layout) * of_failure_group(layout),
         _ => members_lost(layout),
     };
     whole * size + (members - whole) * inner
@@ -239,7 +251,7 @@ fn mending(layout: &Layout) -> Option<(u64, u64)> {
             ((sides * copies.saturating_sub(1)).min(members - 1), 1)
         }
         // Copies of a disk's extents lie on all disks of other failure groups.
-        Level::Asm if copies_of_group(layout) > 1 => (members - 1, 1),
+        Level::Asm if copies_of_group(layout) > 1 => (members - of_failure_group(layout), 1),
         Level::Asm => return None,
     };
     (mates > 0).then_some((mates * each, read * each))
@@ -316,6 +328,13 @@ mod tests {
             ),
             ("level = 'asm'\ndisks = 6\nredundancy = 'normal'", 3.0, 1, 1, Some((5, 1))),
             ("level = 'asm'\ndisks = 6", 6.0, 0, 0, None),
+            (
+                "level = 'asm'\ndisks = 8\nredundancy = 'normal'\nfailure_groups = 2",
+                4.0,
+                1,
+                4,
+                Some((4, 1)),
+            ),
         ] {
             let made = of(text);
             let held = made.usable_bytes as f64 / made.disk_bytes as f64;

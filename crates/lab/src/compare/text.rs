@@ -38,16 +38,24 @@ impl RunComparison {
         if !all {
             let more =
                 self.comparisons.iter().filter(|one| !one.main && !one.unlike && !one.failed);
-            let differ = more.filter(|one| {
-                matches!(
-                    one.difference,
-                    Difference::Better | Difference::Worse | Difference::Undecided
-                )
-            });
-            match differ.count() {
+            let differ: Vec<&Comparison> = more
+                .filter(|one| {
+                    matches!(
+                        one.difference,
+                        Difference::Better | Difference::Worse | Difference::Undecided
+                    )
+                })
+                .collect();
+            let undecided = differ.iter().filter(|one| one.difference == Difference::Undecided);
+            let without = match undecided.count() {
+                0 => String::new(),
+                all if all == differ.len() => ", without a verdict".to_owned(),
+                some => format!(", {some} of them without a verdict"),
+            };
+            match differ.len() {
                 0 => {}
-                1 => lines.push("One other metric differs: --all shows it.".to_owned()),
-                n => lines.push(format!("{n} other metrics differ: --all shows them.")),
+                1 => lines.push(format!("One other metric differs{without}: --all shows it.")),
+                n => lines.push(format!("{n} other metrics differ{without}: --all shows them.")),
             }
         }
         for (run, cells) in [("A", &self.only_a), ("B", &self.only_b)] {

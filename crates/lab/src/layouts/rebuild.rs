@@ -35,8 +35,9 @@
 //! not told by the load's own latency, however busy it keeps the disks: a rebuild's step breaks the stream, and each waits for the other. The
 //! floor's time is a lower bound then, and said to be one.
 //! A tool on files may pause, sessions that compute (`processor_time`) and loads of a given rate do, and a stream may at one of several sets; in pauses the rebuild has the disks. So the bound is
-//! that of a rebuild that has the disks for all of their idle time and goes at the floor in the rest. Nothing bounds it above:
-//! while a tool is at work it may be a stream.
+//! that of a rebuild that has the disks for all of their idle time and goes at the floor in the rest. A load of a given rate asks at
+//! regular times, so of one set it is at work for as long as the rebuild looks back after each: always, where it asks as often as
+//! the rebuild looks. Nothing bounds it above: while a tool is at work it may be a stream.
 //!
 //! **One load for all layouts.** Layouts are compared by what stands in one column, so that is beside one and the same load
 //! ([`Loads`]): of those that every layout has, the one beside which rebuilds take longest, by the geometric mean over the layouts
@@ -432,8 +433,12 @@ fn beside(measured: &Measured<'_>, facts: &LayoutFacts, rebuild: &RebuildFacts) 
         Kind::Slob(slob) if !slob.processor_time.is_zero() => {
             return Some(bounded_below(1.0 - busy));
         }
-        // What is told its rate waits for its time.
-        _ if measured.spec.workload.rate.is_some() => return Some(bounded_below(1.0 - busy)),
+        // What is told its rate waits for its time; it asks as regularly as a clock, or has what it asked under way.
+        _ if measured.spec.workload.rate.is_some() => {
+            let asked = measured.spec.workload.ios_asked().filter(|_| legs.is_none());
+            let at_work = asked.zip(rebuild.look).map_or(0.0, |(asked, look)| asked * look);
+            return Some(bounded_below((1.0 - busy).min(1.0 - at_work).max(0.0)));
+        }
         Kind::Stream(_) | Kind::Probe(_) => return Some(bounded_below(idle_of_one)),
         Kind::Random(_) | Kind::Slob(_) => {}
     }

@@ -77,7 +77,14 @@ mod tests {
     fn score(level: &str, rates: &[f64]) -> Score {
         let logs: Vec<f64> = rates.iter().map(|rate| rate.ln()).collect();
         let cells = vec![logs.clone()];
-        Score { level: level.to_owned(), logs, cells, errors: vec![0.0], figure: None }
+        Score {
+            level: level.to_owned(),
+            logs,
+            cells,
+            errors: vec![0.0],
+            means: Vec::new(),
+            figure: None,
+        }
     }
 
     /// Found by a newcomer, in a report of an interrupted run: "2.21 × raid5-4", and raid10-8 between them, of which one repeat was

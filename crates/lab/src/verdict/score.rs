@@ -38,6 +38,8 @@ pub(super) struct Score {
     pub(super) cells: Vec<Vec<f64>>,
     /// Of each of those by how much of itself its mean may be off, as a standard error, by the sampling of an operation alone.
     pub(super) errors: Vec<f64>,
+    /// The mean of each cell, as it stands in all tables.
+    pub(super) means: Vec<f64>,
     /// Of one cell its figure, as it stands in all tables.
     pub(super) figure: Option<Metric>,
 }
@@ -75,23 +77,30 @@ impl Score {
     /// The same of one of their cells.
     fn test_of_cell(&self, other: &Score, cell: usize, confidence: f64) -> Option<Welch> {
         let test = stats::welch(self.cells.get(cell)?, other.cells.get(cell)?, confidence)?;
-        let error = |score: &Score| score.errors.get(cell).copied().unwrap_or(0.0);
-        Some(test.with_known_error(root_of_squares(&[error(self), error(other)]), confidence))
+        let error = root_of_squares(&[self.error_of_cell(cell), other.error_of_cell(cell)]);
+        Some(test.with_known_error(error, confidence))
     }
 
     /// Whether the two differ by no more than the sampling of operations may make.
     pub(super) fn is_within_sampling(&self, other: &Score, confidence: f64) -> bool {
-        let difference = self.log() - other.log();
-        let known =
-            Welch { difference, interval: Interval { low: difference, high: difference }, p: 0.0 };
         let error = root_of_squares(&[self.error(), other.error()]);
-        known.with_known_error(error, confidence).p >= 1.0 - confidence
+        is_within(self.log() - other.log(), error, confidence)
+    }
+
+    /// The same of one of their cells.
+    fn is_cell_within_sampling(&self, other: &Score, cell: usize, confidence: f64) -> bool {
+        let mean = |score: &Score| score.cells.get(cell).map_or(0.0, |logs| stats::mean(logs));
+        let error = root_of_squares(&[self.error_of_cell(cell), other.error_of_cell(cell)]);
+        is_within(mean(self) - mean(other), error, confidence)
+    }
+
+    fn error_of_cell(&self, cell: usize) -> f64 {
+        self.errors.get(cell).copied().unwrap_or(0.0)
     }
 
     /// The lowest and the highest mean among its cells.
     pub(super) fn ends_of_cells(&self) -> (f64, f64) {
-        let means: Vec<f64> = self.cells.iter().map(|logs| stats::mean(logs).exp()).collect();
-        stats::ends(&means)
+        stats::ends(&self.means)
     }
 
     /// Whether each repeat of this one did better than each of the other's.
@@ -150,6 +159,13 @@ fn always(these: &[f64], those: &[f64], better: Better) -> bool {
     }
 }
 
+/// Whether a difference of logarithms is no more than what this standard error may make.
+fn is_within(difference: f64, error: f64, confidence: f64) -> bool {
+    let known =
+        Welch { difference, interval: Interval { low: difference, high: difference }, p: 0.0 };
+    known.with_known_error(error, confidence).p >= 1.0 - confidence
+}
+
 /// The root of the sum of squares, as errors add that are independent.
 fn root_of_squares(errors: &[f64]) -> f64 {
     errors.iter().map(|error| error.powi(2)).sum::<f64>().sqrt()
@@ -191,7 +207,9 @@ pub(super) fn elsewhere(scores: &[Score], asked: &Asked<'_>) -> String {
                 let shows = lead >= SHOWN_RATIO_MIN.ln();
                 let test = below.test_of_cell(above, cell, confidence).filter(|_| shows);
                 chances.push(test.map_or(1.0, |test| test.p));
-                let by_each = lead >= least.ln() && always(own, others, asked.better);
+                let by_each = lead >= least.ln()
+                    && always(own, others, asked.better)
+                    && !below.is_cell_within_sampling(above, cell, confidence);
                 let level = below.level.as_str();
                 seen.push((place, by_each, Elsewhere { cell, level, lead, is_sure: false }));
             }
@@ -296,6 +314,7 @@ pub(super) fn scores(asked: &Asked<'_>, chosen: &[&Measured<'_>]) -> Scores {
                 logs: stats::by_repeat(&logs)?,
                 cells: cells.iter().map(|cell| cell.logs.clone()).collect(),
                 errors: cells.iter().map(|cell| cell.error).collect(),
+                means: cells.iter().map(|cell| cell.figure.mean).collect(),
                 figure,
             })
         })
@@ -351,6 +370,7 @@ mod tests {
                     level: String::new(),
                     logs: stats::by_repeat(&of_repeats).expect("there are cells"),
                     errors: vec![0.0; cells.len()],
+                    means: Vec::new(),
                     cells: cells.clone(),
                     figure: None,
                 };

@@ -163,7 +163,9 @@ fn among(
                 });
                 chances.push(if is_turned { p } else { 1.0 });
                 let leans = is_turned && over.is_ahead_in_each(under, asked.better);
-                seen.push((is_turned && over.beats_always(under, asked.better), leans));
+                let by_each = over.beats_always(under, asked.better)
+                    && !over.is_within_sampling(under, asked.study.confidence);
+                seen.push((is_turned && by_each, leans));
             }
         }
         found.push(At { setting, best, turned, leaning: Vec::new() });

@@ -188,6 +188,7 @@ impl Target for Waiting {
                 bytes: disk_bytes,
                 rate: Some(200e6),
                 floor: 16.0 * 1024.0 * 1024.0,
+                look: Some(0.01),
                 step: 1024.0 * 1024.0,
                 mates: 7,
                 read_bytes: 7 * disk_bytes,

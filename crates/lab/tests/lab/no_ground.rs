@@ -130,3 +130,28 @@ fn what_is_within_the_errors_of_sampling_is_no_difference() {
     let sure = compare(&exact, &same).expect("they share cells");
     assert!(sure.verdict.starts_with("B is worse in 1 of 3 cells"), "{}", sure.verdict);
 }
+
+/// Found by a newcomer: of one repeat a cell was told in which another came out better by less than its sampling may make.
+#[test]
+fn of_one_repeat_no_cell_is_told_that_differs_within_the_errors_of_sampling() {
+    let study = STUDY.split("[[workload]]").next().unwrap_or_default().to_owned()
+        + "[[workload]]\nname = 'rebuild'\nkind = 'rebuild'\npriority = ['low', 'high']\n[verdict]\nby = 'layout'\n";
+    let verdict = |longer: f64| {
+        let target = scripted(move |cell, plan| {
+            let is_best = cell.factors["layout"].to_string() == "raid10-8";
+            let time = match (is_best, cell.property("priority").as_deref() == Some("high")) {
+                (true, true) => 1000.0 * longer,
+                (true, false) => 400.0,
+                (false, _) => 1000.0,
+            };
+            let mut run = noisy("duration_s", time, 0.001, plan.seed);
+            run.metrics.insert("sampling_error_s".to_owned(), 25.0);
+            run
+        });
+        ran(&study_with(&study, &set(&["repeats=1"])), &target).verdict
+    };
+    let within = verdict(1.016);
+    assert!(within.contains("raid10-8 came out best") && !within.contains("in 1 of"), "{within}");
+    let beyond = verdict(1.3);
+    assert!(beyond.contains("in 1 of 2 cells"), "{beyond}");
+}

@@ -154,6 +154,8 @@ fn tiobench_prints_a_table_for_each_phase() {
         let error = refused(&[&["tiobench"], words].concat());
         assert!(error.contains(said), "{words:?}: {error}");
     }
+    let error = refused(&["tiobench", "--size", "4", "--directio", "--block", "1000"]);
+    assert!(error.contains("--directio moves whole sectors of 512 B"), "{error}");
     let error = refused(&["tiobench", "--size", "1", "--random", "1"]);
     assert!(error.contains("1 random operations are fewer than 2 threads"), "{error}");
 }

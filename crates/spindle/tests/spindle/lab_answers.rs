@@ -216,6 +216,32 @@ fn a_rebuild_that_is_measured_says_beside_which_load_and_on_an_idle_set_is_the_n
     assert_ne!(took("high"), took("normal"), "they are repeats of other seeds");
 }
 
+/// Found by a newcomer: the bound beside a stream of a given rate was a tenth of what a rebuild takes, though it leaves no pause.
+#[test]
+fn a_rebuild_beside_a_load_of_a_given_rate_takes_no_less_than_its_bound_and_no_pause_that_there_is_not()
+ {
+    fixtures::takes_long!();
+    let days = |rate: u32| {
+        let load = format!("kind = \"stream\"\nrate_iops = {rate}\n");
+        let stretches = "sampled = { strata = 2, per_stratum = 2, sample = \"16m\" }\n";
+        let of = |rest: &str, field: &str| {
+            let dir = study(rest);
+            let run = ["lab", "run", "s.toml", "--format", "json"];
+            let results = json(&printed(dir.path(), &run));
+            layout(&results, "raid6-8")[field].as_f64().expect("a time") / 86_400.0
+        };
+        let bound = of(&format!("[[workload]]\nname = \"s\"\n{load}"), "rebuild_loaded_low_s");
+        let rebuild = "[[workload]]\nname = \"r\"\nkind = \"rebuild\"\nload = \"s\"\n";
+        let measured = format!("[[workload]]\nname = \"s\"\n{load}{rebuild}{stretches}");
+        (bound, of(&measured, "rebuild_loaded_s"))
+    };
+    for (rate, least) in [(100, 0.95), (50, 0.0), (5, 0.0)] {
+        let (bound, measured) = days(rate);
+        assert!(bound <= measured * 1.01, "{rate}: {bound} of {measured} days");
+        assert!(bound >= measured * least, "{rate}: {bound} of {measured} days");
+    }
+}
+
 #[test]
 fn a_load_beside_which_a_rebuild_hardly_goes_on_is_named() {
     let warned = |depth: u32| {

@@ -70,6 +70,16 @@ fn jobs_of_fio_that_did_other_work_get_no_verdict_and_are_told_apart() {
     let (text, _) = compared(dir.path());
     assert!(!text.contains("x.") && !text.contains("not run alike"), "{text}");
 
+    // What a run was not given is called by no value's name, and how I/O was carried out is told.
+    let write = [&job[..], &["--rw=write", "--force"]].concat();
+    lab(dir.path(), &[&write[..], &["--out=a", "--reactor=threads"]].concat());
+    lab(dir.path(), &[&write[..], &["--out=b", "--fallocate=none"]].concat());
+    let (text, _) = compared(dir.path());
+    assert!(text.contains("x.fallocate: not set in A, none in B"), "{text}");
+    let results = std::fs::read_to_string(dir.path().join("a/results.json")).expect("there");
+    let results: Value = serde_json::from_str(&results).expect("JSON");
+    assert_eq!(results["machine"]["queued I/O"], "by threads");
+
     // Figures of several jobs are told to be of all.
     let two = ["--rw=read", "--out=two", "--name=y", "--size=64k", "--rw=write"];
     lab(dir.path(), &[&job[..], &two].concat());

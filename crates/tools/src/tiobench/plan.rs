@@ -95,6 +95,14 @@ pub enum PlanError {
         /// The threads.
         threads: u32,
     },
+    /// A block that direct I/O can't move on any device.
+    #[error(
+        "--directio moves whole sectors of {SECTOR}, and --block is {block}: use a multiple, or leave --directio out"
+    )]
+    BlockOfNoSectors {
+        /// The block.
+        block: ByteCount,
+    },
     /// Fewer random operations than threads.
     #[error("{random} random operations are fewer than {threads} threads; use a larger --random")]
     RandomBelowThreads {
@@ -104,6 +112,9 @@ pub enum PlanError {
         threads: u32,
     },
 }
+
+/// What any device has at the least: direct I/O moves multiples of it.
+const SECTOR: ByteCount = ByteCount(512);
 
 impl Plan {
     /// What tiobench does where nothing is said, on files of `size_mib` together: blocks of 4 KiB; 1,
@@ -174,6 +185,9 @@ impl Plan {
                 let size_mib = (case.size_mib / u64::from(case.threads)).max(1);
                 let (block, threads) = (case.block, case.threads);
                 return Err(PlanError::BlockExceedsFile { block, size_mib, threads });
+            }
+            if self.direct && !case.block.is_multiple_of(SECTOR) {
+                return Err(PlanError::BlockOfNoSectors { block: case.block });
             }
             if case.random_of_thread() == 0 {
                 let (random, threads) = (case.random, case.threads);

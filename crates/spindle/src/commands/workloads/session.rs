@@ -160,7 +160,8 @@ impl Session {
                 None => "it leaves nothing that it made".to_owned(),
             },
         )?;
-        let host = targets::host_lines(measured);
+        let mut host = targets::host_lines(measured);
+        host.insert("queued I/O".to_owned(), format!("by {}", runtime.host().kind()));
         let disks = HostFacts::of(measured, true).disks;
         let disks: Vec<Rc<dyn DiskView>> =
             disks.into_iter().map(|disk| Rc::new(disk) as _).collect();
