@@ -125,6 +125,29 @@ impl FioOutcome {
         (self, done, total)
     }
 
+    /// What is said of jobs that were to verify what they wrote, and were ended by their time before they read any of it.
+    pub fn unverified(&self) -> Vec<String> {
+        let is_unverified = |row: &&Row| {
+            let (spec, ios) = (&row.job.spec, |of: Direction| row.figures.flows[of.index()].ios);
+            let is_asked = spec.verify.checksum.is_some() && spec.verify.after_writing;
+            let only_writes = spec.mode.write && !spec.mode.read && !spec.kept.mixed;
+            is_asked
+                && only_writes
+                && !spec.runtime.is_zero()
+                && row.error == 0
+                && ios(Direction::Write) > 0
+                && ios(Direction::Read) == 0
+        };
+        let said = |row: &Row| {
+            format!(
+                "job {}: nothing of what it wrote was verified, for it wrote until its time was over; verify_backlog=N verifies as it \
+                 goes, and without time_based it ends with its size and verifies then",
+                row.job.name
+            )
+        };
+        self.rows.iter().filter(is_unverified).map(said).collect()
+    }
+
     /// All groups' sums.
     pub(super) fn groups(&self) -> Vec<Group> {
         let count = self.rows.iter().map(|row| row.job.group + 1).max().unwrap_or_default();

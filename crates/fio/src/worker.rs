@@ -396,7 +396,7 @@ impl Worker {
                     if quiesce {
                         self.drain().await?;
                     }
-                    self.sleep_until(until).await?;
+                    self.sleep_until(until.min(self.deadline)).await?;
                     continue;
                 }
                 Step::Sync { data_only } => {
@@ -505,17 +505,21 @@ impl Worker {
         Ok(())
     }
 
-    /// What is done now and then: windows, ramp, minimum rates. False where the job is to end.
+    /// What is done now and then between I/Os: ramp, windows, minimum rates. False where the job is to end.
     fn tick(&mut self) -> Result<bool, FioError> {
+        self.now = self.rt.now();
+        if self.ramp_end.is_some_and(|end| self.now >= end) {
+            self.end_ramp();
+        }
+        self.tick_asleep()
+    }
+
+    /// The same of a job that sleeps: as fio's it looks only at its next I/O whether its ramp is over.
+    fn tick_asleep(&mut self) -> Result<bool, FioError> {
         let now = self.rt.now();
         self.now = now;
         if self.stop.load(Ordering::Relaxed) {
             self.state.end();
-        }
-        if self.ramp_end.is_some_and(|end| now >= end) {
-            self.ramp_end = None;
-            self.ramp_took = now.since(self.epoch);
-            self.forget_figures();
         }
         let done = self.figures.flows.each_ref().map(|flow| (flow.bytes, flow.ios));
         self.series.tick(now, done);
@@ -531,6 +535,20 @@ impl Worker {
     fn following_tick(&self) -> Instant {
         let ramp = self.ramp_end.unwrap_or(Instant::NEVER);
         (self.now + NAP).min(self.series.next_tick()).min(ramp)
+    }
+
+    /// The job's time and its rates begin, as in fio, when it has seen that the ramp is over. Blocks are counted anew then, and of how many
+    /// it thought last is kept: so it thinks only when it has done as many again, and those of a thought more.
+    fn end_ramp(&mut self) {
+        let now = self.now;
+        self.ramp_end = None;
+        self.ramp_took = now.since(self.epoch);
+        self.forget_figures();
+        self.pace = Pace::new(&self.spec, self.seed, now);
+        self.thought_at += self.blocks_to_think();
+        if !self.spec.runtime.is_zero() && self.flow.is_none() {
+            self.deadline = now + self.spec.runtime;
+        }
     }
 
     /// Counts begin again: after the ramp, and before the last run of a search.

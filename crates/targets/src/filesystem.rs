@@ -142,10 +142,12 @@ impl Wish {
     }
 }
 
-/// The stripes of a layout's volume, or of each of its LUNs; `None` where it has none.
+/// The stripes of a layout's volume, or of each of its LUNs; `None` where it has none. Of sets that are put together or copied those
+/// of one set, of which a RAID 0 deals out whole ones; where a set has none, as a mirror, those of the RAID 0.
 pub fn stripe_of(layout: &Layout) -> Option<Stripe> {
-    if let (Level::Linear | Level::Raid0, Some(of)) = (layout.level, &layout.of) {
-        return stripe_of(of);
+    let passes_on = matches!(layout.level, Level::Linear | Level::Raid0 | Level::Raid1);
+    if let Some(stripe) = layout.of.as_deref().filter(|_| passes_on).and_then(stripe_of) {
+        return Some(stripe);
     }
     let width = data_members(layout, layout.members() / 2);
     (width > 1).then(|| Stripe { unit: layout.chunk.unwrap_or(CHUNK_DEFAULT), width })
@@ -304,6 +306,24 @@ mod tests {
         let layout = Layout::read(layout.parse().expect("TOML")).expect("a layout");
         let wish = Wish::of(&machine, stripe_of(&layout)).expect("a preset").expect("one");
         wish.over_md(md_stripe_of(&layout, has_raid_controller)).options().read_ahead_max
+    }
+
+    /// Found by a newcomer: a RAID 0 of mirrors was not told, and a RAID 10 of the same places was.
+    #[test]
+    fn a_file_system_is_told_of_the_stripes_below_it_whatever_makes_them() {
+        for (text, stripe) in [
+            ("level = 'raid1'\ndisks = 2", None),
+            ("level = 'raid10'\ndisks = 8", Some((64, 4))),
+            ("level = 'raid0'\nsets = 4\nof = { level = 'raid1', disks = 2 }", Some((64, 4))),
+            ("level = 'raid1'\nsets = 2\nof = { level = 'raid0', disks = 4 }", Some((64, 4))),
+            ("level = 'linear'\nsets = 4\nof = { level = 'raid1', disks = 2 }", None),
+            ("level = 'raid0'\nsets = 2\nof = { level = 'raid5', disks = 4 }", Some((64, 3))),
+            ("level = 'raid5'\nsets = 4\nof = { level = 'raid1', disks = 2 }", Some((64, 3))),
+        ] {
+            let layout = Layout::read(text.parse().expect("TOML")).expect("a layout");
+            let told = stripe_of(&layout).map(|stripe| (stripe.unit.bytes() >> 10, stripe.width));
+            assert_eq!(told, stripe, "{text}");
+        }
     }
 
     /// Too little leaves members of a striped set without work; too much is not what Linux does.

@@ -6,9 +6,8 @@ use crate::figures::Direction;
 use stdx::Instant;
 
 impl Worker {
-    /// Sleeps, in naps, so that an end is heard of; stops at the deadline.
+    /// Sleeps, in naps, so that an end is heard of.
     pub(super) async fn sleep_until(&mut self, until: Instant) -> Result<(), FioError> {
-        let until = until.min(self.deadline);
         loop {
             let now = self.rt.now();
             self.now = now;
@@ -19,7 +18,7 @@ impl Worker {
             while let Some((what, result)) = self.queue.take() {
                 self.answered(what, result)?;
             }
-            if now >= self.next_tick && !self.tick()? {
+            if now >= self.next_tick && !self.tick_asleep()? {
                 return Ok(());
             }
             self.rt.sleep_until(until.min(now + NAP)).await;
@@ -42,12 +41,17 @@ impl Worker {
         Ok(false)
     }
 
-    pub(super) async fn think(&mut self) -> Result<(), FioError> {
-        let think = self.spec.think;
-        let blocks = match think.by_issue {
+    /// The blocks after so many of which a job thinks.
+    pub(super) fn blocks_to_think(&self) -> u64 {
+        match self.spec.think.by_issue {
             false => self.done_blocks,
             true => self.issued.iter().sum(),
-        };
+        }
+    }
+
+    /// Thinks, where it is time to; to the end, be it beyond that of the job.
+    pub(super) async fn think(&mut self) -> Result<(), FioError> {
+        let (think, blocks) = (self.spec.think, self.blocks_to_think());
         let by_time = !think.io_time.is_zero()
             && self.now.since(self.thought_when) >= think.io_time + think.time;
         let by_blocks = match (think.blocks, think.io_time.is_zero()) {

@@ -181,6 +181,41 @@ fn a_job_of_a_given_time_reads_back_what_fio_does() {
     assert!(error == 0 && (0.7..1.4).contains(&ratio), "as many reads as writes: {ratio}");
 }
 
+/// Counted by fio 3.33: thinking goes on beyond a job's end; the ramp's is seen at the next I/O, from which on the job's time runs, its
+/// rates begin, and blocks are counted anew, but not of how many it thought.
+#[test]
+fn a_job_that_thinks_beyond_its_ramp_and_its_end_does_as_many_ios_as_fios() {
+    fixtures::takes_long!();
+    let job = "--rw=read --size=4m --bs=4k --time_based --runtime=800ms";
+    for (words, ios) in [
+        ("--thinktime=360ms --thinktime_blocks=1", 3),
+        ("--ramp_time=400ms --thinktime=360ms --thinktime_blocks=1", 5),
+        ("--ramp_time=400ms --rate_iops=1000 --thinktime=280ms --thinktime_blocks=280", 560),
+    ] {
+        let (error, [read, _]) = counts(&format!("{job} {words}"))[0];
+        assert_eq!((error, read.0), (0, ios), "{words}");
+    }
+}
+
+/// Found by a newcomer: a verification that never began ended well without a word.
+#[test]
+fn a_job_that_had_no_time_to_verify_says_so() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let said = |words: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_spindle"));
+        command.args(["lab", "fio", "--name=x", "--rw=write", "--size=64k", "--verify=crc32c"]);
+        let output = command.args(words.split(' ')).current_dir(dir.path()).output();
+        let output = output.expect("the program starts");
+        assert!(output.status.success(), "{words}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let nothing = "job x: nothing of what it wrote was verified";
+    assert!(said("--time_based --runtime=50ms").contains(nothing));
+    assert!(!said("--runtime=10s").contains(nothing));
+    assert!(!said("--time_based --runtime=50ms --verify_backlog=4").contains(nothing));
+    assert!(!said("--time_based --runtime=50ms --do_verify=0").contains(nothing));
+}
+
 /// fio 3.33 reads all 256 blocks of 64 KiB; a map of blocks that aren't there ended the job at the first of them.
 #[test]
 fn random_places_of_a_device_that_is_smaller_than_the_size_are_all_its_own() {

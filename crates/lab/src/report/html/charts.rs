@@ -191,7 +191,7 @@ fn line_panels(group: &Group, metric: &str, at: &[Levels]) -> Markup {
                     (LinePlot {
                         title: &format!("{} {name}", measure.label),
                         description: &format!(
-                            "{} over {}, a line for each of {} {}.", measure.label,
+                            "{} over {}: {} lines, by {}.", measure.label,
                             factor_label(&factor.name), lines.len(), rows_name(group)),
                         x: &x, y: &y, lines, markers: true, labels: single,
                         width, height: height(width),
@@ -207,7 +207,7 @@ fn interval(estimate: Estimate, unit: Unit) -> Option<(f64, f64)> {
 }
 
 fn rows_name(group: &Group) -> String {
-    group.rows.map_or("cells".into(), |f| format!("{}s", factor_label(&group.factors[f].name)))
+    group.rows.map_or("cell".into(), |f| factor_label(&group.factors[f].name))
 }
 
 fn bar_panels(group: &Group, metric: &str, at: &[Levels]) -> Markup {
@@ -256,6 +256,7 @@ fn bar_panels(group: &Group, metric: &str, at: &[Levels]) -> Markup {
     let ticks = if width > 700.0 { 8 } else { 5 };
     let axis = bar_axis(&unit.titled(&measure.label), &plots, ticks);
     let widths = bars::widths(&plots);
+    let bars_of = |rows: &[Row]| rows.iter().filter(|row| matches!(row, Row::Bar { .. })).count();
     html! {
         div.panels.(grid) {
             @for (name, rows) in names.iter().zip(&plots) {
@@ -264,8 +265,8 @@ fn bar_panels(group: &Group, metric: &str, at: &[Levels]) -> Markup {
                     (BarPlot {
                         title: &format!("{} {name}", measure.label),
                         description: &format!(
-                            "{} with confidence intervals, a bar for each of {} {}.",
-                            measure.label, rows.len(), rows_name(group)),
+                            "{} with confidence intervals: {} bars, by {}.",
+                            measure.label, bars_of(rows), rows_name(group)),
                         axis: &axis, rows, reference: None, widths, width,
                     }.svg())
                 }

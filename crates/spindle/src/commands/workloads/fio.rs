@@ -287,6 +287,9 @@ pub fn run(mut args: FioArgs) -> Result<(), Failure> {
             }
             break;
         }
+        if outcomes.is_empty() {
+            outcome.unverified().iter().for_each(|unverified| say(unverified));
+        }
         outcome.passed_over.iter().for_each(|passed_over| say(&passed_over.to_string()));
         for error in &outcome.errors {
             failed = Some(error.to_string());
