@@ -269,6 +269,18 @@ fn names_are_the_same_as_the_dataset_was_made_to_have_them() {
     assert_eq!(of("tank/form"), "sensitive formC on ");
     assert_eq!(of("tank/both"), "mixed formD on ");
     assert_eq!(of("tank"), "sensitive none off ");
+    // Found by a newcomer: children did not inherit them, and can't be changed afterwards.
+    done(&at, &create(&[], "tank/any/below"));
+    done(&at, &create(&[], "tank/both/below"));
+    done(&at, &create(&["casesensitivity=sensitive"], "tank/both/other"));
+    done(&at, &create(&["utf8only=on"], "tank/any/utf8"));
+    assert_eq!(of("tank/any/below"), "insensitive none off ");
+    assert_eq!(of("tank/both/below"), "mixed formD on ");
+    assert_eq!(of("tank/both/other"), "sensitive formD on ");
+    assert_eq!(of("tank/any/utf8"), "insensitive none on ");
+    for gone in ["any/below", "any/utf8", "both/below", "both/other"] {
+        done(&at, &["zfs", "destroy", &format!("tank/{gone}")]);
+    }
     if can_mount() {
         let holder = Holder::start(&at, HELD);
         done(&at, &["zfs", "mount", "tank"]);

@@ -22,6 +22,7 @@ use crate::dsl::make::{Fresh, METADATA_TABLE, Maker};
 use crate::error::ZfsError;
 use crate::zap::table;
 use crate::zpl::make::new_root;
+use crate::zpl::name_rules::NameRules;
 use async_recursion::async_recursion as boxed;
 use rt::{DeviceRef, Rt};
 use std::cell::Cell;
@@ -288,7 +289,7 @@ impl First<'_> {
         let names = KnownNames::default();
         let tasks =
             Tasks { maker, syncer, rt, blocks, open, settings_changed: Cell::default(), names };
-        tasks.file_system(&root, &origin, &new).await?;
+        tasks.file_system(&root, &origin, NameRules::default(), &new).await?;
         let text = format!("pool version {VERSION_FEATURES}; software version spindle");
         let deed = Deed::Inside { name: "create", dataset: None, text: &text };
         note(maker, syncer, deed).await?;

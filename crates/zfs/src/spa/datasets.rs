@@ -55,6 +55,7 @@ use zfs_format::objset::{Objset as ObjsetPhys, ObjsetKind};
 use zfs_format::pool_directory;
 use zfs_format::wire::Record;
 use zfs_format::zap::leaf::LeafValue;
+use zfs_format::zpl::master;
 use zfs_store::ReadBlocks;
 
 /// Blocks of the MOS that a new dataset takes.
@@ -233,7 +234,15 @@ impl Tasks<'_> {
         Ok(())
     }
 
-    /// A file system in a directory that has none: it begins as a clone of the origin.
+    /// Which names the file system of a directory takes.
+    async fn name_rules(&self, directory: &Dnode) -> Result<NameRules, ZfsError> {
+        let head = self.maker.bonus::<DslDir>(directory)?.head_dataset;
+        let objset = self.open_objset(&self.mos().dnode(head).await?).await?;
+        NameRules::read(&Zap::open(objset.dnode(master::OBJECT).await?).await?).await
+    }
+
+    /// A file system in a directory that has none: it begins as a clone of the origin. It takes the names that the one above it takes, but for
+    /// what its properties say otherwise.
     ///
     /// # Errors
     /// What is needed can't be had.
@@ -242,6 +251,7 @@ impl Tasks<'_> {
         &self,
         directory: &Dnode,
         origin: &Dnode,
+        above: NameRules,
         new: &NewDataset,
     ) -> Result<Dnode, ZfsError> {
         let maker = self.maker;
@@ -254,7 +264,7 @@ impl Tasks<'_> {
         }
         let numbers =
             new.properties.iter().map(|(name, value)| (name.as_str(), value.number().unwrap_or(0)));
-        let names = NameRules::of(numbers);
+        let names = above.with(numbers);
         if names.ignores_case() {
             let mark = |head: &mut DslDataset| head.flags |= flags::CASE_INSENSITIVE;
             maker.edit::<DslDataset>(&dataset, mark).await?;
@@ -329,9 +339,9 @@ impl Tasks<'_> {
             Ok(parent) => parent,
             Err(error) => return Ok(Err(error)),
         };
-        let origin = self.origin().await?;
+        let (origin, above) = (self.origin().await?, self.name_rules(&parent).await?);
         let directory = self.maker.directory(Some(&parent), &new.name).await?;
-        let dataset = self.file_system(&directory, &origin, new).await?.number();
+        let dataset = self.file_system(&directory, &origin, above, new).await?.number();
         self.tell_of("create", dataset, " ").await?;
         Ok(Ok(dataset))
     }

@@ -147,12 +147,9 @@ impl FileSystem {
             false => Default::default(),
         };
         let queue = master.number(master::DELETE_QUEUE).await?;
-        let mut rules = Vec::new();
-        for name in name_rules::PROPERTIES {
-            rules.push((name, master.number(name).await?.unwrap_or(0)));
-        }
+        let rules = NameRules::read(&master).await?;
         let files = FileSystem::new(objset, root, version, layouts, (layouts_table, queue));
-        files.set_name_rules(NameRules::of(rules.into_iter()));
+        files.set_name_rules(rules);
         Ok(files)
     }
 

@@ -17,7 +17,9 @@
 //!
 //! Source: OpenZFS, `zfs_ioctl.c` (`zfs_fill_zplprops_impl`), `zfs_znode_os.c` (`zfs_create_fs`), `zfs_dir.c` (`zfs_dirent_lock`, `zfs_dropname`).
 
-use crate::zap::{Match, normalized};
+use crate::error::ZfsError;
+use crate::zap::{Match, Zap, normalized};
+use async_recursion::async_recursion as boxed;
 use std::borrow::Cow;
 use zfs_format::zap::normalization;
 use zfs_format::zpl::master;
@@ -51,7 +53,12 @@ pub const PROPERTIES: [&str; 3] =
 impl NameRules {
     /// Those that these numbers of properties make, whatever else is among them.
     pub fn of<'a>(numbers: impl Iterator<Item = (&'a str, u64)>) -> NameRules {
-        let mut rules = NameRules::default();
+        NameRules::default().with(numbers)
+    }
+
+    /// These, but for what numbers of properties say otherwise: as a file system gets them that lies below another.
+    pub fn with<'a>(self, numbers: impl Iterator<Item = (&'a str, u64)>) -> NameRules {
+        let mut rules = self;
         for (name, number) in numbers {
             match name {
                 master::NORMALIZATION => rules.normalization = number,
@@ -62,6 +69,19 @@ impl NameRules {
         }
         rules.utf8_only |= rules.normalization != 0;
         rules
+    }
+
+    /// Those of a file system whose master node this is.
+    ///
+    /// # Errors
+    /// The node can't be read.
+    #[boxed(?Send)]
+    pub async fn read(master: &Zap) -> Result<NameRules, ZfsError> {
+        let mut numbers = Vec::new();
+        for name in PROPERTIES {
+            numbers.push((name, master.number(name).await?.unwrap_or(0)));
+        }
+        Ok(NameRules::of(numbers.into_iter()))
     }
 
     /// What stands in the master node.
