@@ -124,8 +124,7 @@ fn bytes(at: &Path, property: &str) -> u64 {
     text.trim().parse().expect("a number")
 }
 
-const NOTE: &str =
-    "of what was destroyed can't be freed: blocks that say where it lies can't be read";
+const NOTE: &str = "of what was destroyed can't be freed: blocks that say where it lies can't be read; 'zpool status' and";
 const WAITS: &str = "of what was destroyed wait to be freed, and not all can be: ";
 
 #[test]

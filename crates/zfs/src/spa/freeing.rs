@@ -15,7 +15,9 @@
 //!
 //! **What can't be read** can't be freed: the tree keeps its place and stays, and the others are gone on with. So one bad block costs
 //! what is left of its tree. It is tried again when the pool is opened again, and not in each group. A tree behind it that
-//! is free stays as an entry of which no block is younger than what is kept: nothing is below it for anybody.
+//! is free stays as an entry of which no block is younger than what is kept: nothing is below it for anybody. OpenZFS does all this
+//! too, but for a block of dnodes that it can't read: the place that it keeps says that what is below is gone, and so that never comes
+//! free.
 //!
 //! What was handed over since the pool is open and can't be freed is counted ([`Freeing::unreadable`]), so that who destroyed it
 //! is told; [`Spa::unreadable_trees`] looks for it in a pool that is only read.

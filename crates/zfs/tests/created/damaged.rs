@@ -4,8 +4,9 @@
 //! task that finds a dataset damaged stops the pool that somebody else is at work in.
 
 use super::datasets::{free_directory, number, task};
+use super::livelists::kernel;
 use super::volumes::{self, PUT_BLOCK, byte, put};
-use super::{Rig, top};
+use super::{Rig, dump, top};
 use rt::{Buf, Request};
 use std::rc::Rc;
 use stdx::{ByteCount, Offset};
@@ -203,4 +204,43 @@ fn a_tree_that_cant_be_read_is_kept_and_those_behind_it_are_freed() {
         });
         rig.judge();
     }
+}
+
+/// What is kept is as OpenZFS keeps it: its kernel frees what is behind it, too, and leaves it to whoever can read it. (Of a block of dnodes
+/// that it can't read the kernel takes what is below for free the next time, and never frees that.)
+#[test]
+#[ignore = "boots a machine: some minutes"]
+fn the_kernel_goes_on_behind_a_tree_that_cant_be_read() {
+    let rig = three_volumes();
+    let before = damage(&rig, 1, 1);
+    let kept = rig.with(async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
+        let live = Live::open(spa, &fresh).await.expect("it opens for writing");
+        for name in ["tank/a", "tank/b"] {
+            let number = number(&live, name).await;
+            task(&live, async |tasks| tasks.destroy(number).await).await.expect("it goes");
+        }
+        live.finish_freeing().await.expect("it is freed");
+        live.close(LabelState::Exported).await.expect("it is closed");
+        live.freeing().unreadable().bytes
+    });
+    let folder = tempfile::tempdir().expect("a folder");
+    let disk = folder.path().join("disk");
+    let [(guid, device)] = &rig.disks[..] else { panic!("it has one disk") };
+    dump(device, &disk);
+    let work = "zpool import -d /p tank; echo kept $(zpool get -Hpo value freeing tank)\n\
+        zfs destroy tank/c; for i in 1 2 3 4; do zpool sync tank; done\n\
+        echo kept $(zpool get -Hpo value freeing tank)\n\
+        zfs list -Ho name -r tank; zpool export tank";
+    let Some(said) = kernel(&disk, work) else { return };
+    assert_eq!(said.matches(&format!("kept {kept}\n")).count(), 2, "{kept}: {said}");
+    let device = fixtures::Disk::of_file(&disk).device();
+    let rig = Rig::over(vec![(*guid, device)], Rc::clone(&rig.fresh));
+    overwrite(&rig, before);
+    rig.with(async |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
+        let live = Live::open(spa, &fresh).await.expect("it opens for writing");
+        live.finish_freeing().await.expect("it is freed");
+        assert_eq!(waiting(&live).await, 0);
+        live.close(LabelState::Exported).await.expect("it is closed");
+    });
+    rig.judge();
 }

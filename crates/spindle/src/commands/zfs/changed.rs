@@ -143,7 +143,8 @@ impl Changed {
         let stays = self.pool.free()?;
         if stays.trees > 0 {
             say(&format!(
-                "note: {} of what was destroyed can't be freed: blocks that say where it lies can't be read;                  'zpool get freeing' shows what waits",
+                "note: {} of what was destroyed can't be freed: blocks that say where it lies can't be read; \
+                 'zpool status' and 'zpool get freeing' show it",
                 show::bytes(stays.bytes)
             ));
         }
