@@ -25,6 +25,7 @@ use ::zfs::dsl::make::Fresh;
 use ::zfs::spa::add::NewVdevs;
 use ::zfs::spa::config::LabelState;
 use ::zfs::spa::datasets::{TaskError, Tasks};
+use ::zfs::spa::freeing::Unreadable;
 use ::zfs::spa::live::{GivenUpLog, Live, LiveOptions};
 use ::zfs::spa::rewind::{self, Back};
 use ::zfs::spa::{Apart, FoundPool, OpenOptions, PoolState, Spa};
@@ -152,6 +153,8 @@ pub struct LivePool {
     name: String,
     /// It stays open when this one has done with it: who holds it carries this command out.
     stays: Option<Stays>,
+    /// What was handed over before this, and can't be freed.
+    unreadable: Unreadable,
 }
 
 /// Devices that are to be parts of a pool that is open.
@@ -224,7 +227,8 @@ impl LivePool {
     fn of(held: HeldBy, name: String, stays: Option<Stays>) -> LivePool {
         let HeldBy { pools, live, .. } = &held;
         let (pools, live) = (Rc::clone(pools), Rc::clone(live));
-        LivePool { pools, live, held, name, stays }
+        let unreadable = live.freeing().unreadable();
+        LivePool { pools, live, held, name, stays, unreadable }
     }
 
     /// The pool that a dataset's name begins with.
@@ -281,17 +285,26 @@ impl LivePool {
         told.map_err(|error| Error::CannotOpen { name, error: Box::new(error) })
     }
 
-    /// Frees all that was destroyed, and closes the pool as exported.
+    /// Frees all that was destroyed. Says what of it was destroyed by whoever opened this, and can't be freed.
     ///
     /// # Errors
-    /// What is open can't be written.
-    pub fn finish(self) -> Result<(), Error> {
+    /// The pool is not written any more.
+    pub fn free(&self) -> Result<Unreadable, Error> {
         let live = Rc::clone(&self.live);
         let freed = self.pools.wait(async move { live.finish_freeing().await });
         freed.map_err(|error| Error::NotWritten {
             name: self.name.clone(),
             error: Box::new(error),
         })?;
+        Ok(self.live.freeing().unreadable().since(self.unreadable))
+    }
+
+    /// Frees all that was destroyed, as far as that can be done, and closes the pool as exported.
+    ///
+    /// # Errors
+    /// What is open can't be written.
+    pub fn finish(self) -> Result<(), Error> {
+        self.free()?;
         self.close(LabelState::Exported)
     }
 
@@ -417,7 +430,7 @@ impl LivePool {
     /// # Errors
     /// What is open can't be written.
     pub fn close(self, state: LabelState) -> Result<(), Error> {
-        let LivePool { pools, live, held, name, stays } = self;
+        let LivePool { pools, live, held, name, stays, .. } = self;
         let is_closed = stays.is_none();
         let closed = pools.wait(async move {
             match stays {

@@ -45,6 +45,7 @@ mod past_damage;
 mod pitfalls;
 mod pool_apart;
 mod pool_damage;
+mod pool_damaged_trees;
 mod pool_devices;
 mod pool_lost;
 mod pool_short;

@@ -19,11 +19,11 @@ use zfs::spa::OpenOptions;
 use zfs_format::block_pointer::BlockPointer;
 
 const DISK: u64 = 80 << 20;
-const DATA_START: u64 = 4 << 20;
+pub const DATA_START: u64 = 4 << 20;
 const STATUS: &str =
     "status: One or more devices lack data that was written while they were away.\n";
 
-fn folder(names: &[&str]) -> TempDir {
+pub fn folder(names: &[&str]) -> TempDir {
     let folder = fixtures::scratch::folder();
     fs::create_dir(folder.path().join("disks")).expect("a folder");
     add_disks(&folder.path().join("disks"), names, DISK);
@@ -290,7 +290,7 @@ fn a_side_of_a_mirror_that_may_be_older_than_the_missing_one_says_so() {
 }
 
 /// Destroys a block on all disks.
-fn destroy(at: &Path, names: &[&str], block: &BlockPointer) {
+pub fn destroy(at: &Path, names: &[&str], block: &BlockPointer) {
     for name in names {
         let disk = File::options().write(true).open(at.join("disks").join(name)).expect("a disk");
         for place in block.dvas() {
@@ -299,7 +299,7 @@ fn destroy(at: &Path, names: &[&str], block: &BlockPointer) {
     }
 }
 
-fn pools_at(at: &Path) -> Pools {
+pub fn pools_at(at: &Path) -> Pools {
     let disks = Disks::open(&Events::unheard(), &[at.join("disks")]).expect("they open");
     Pools::over(disks, OpenOptions::default())
 }

@@ -179,7 +179,7 @@ impl Objset {
 
     /// The table in which it is counted what users (0), groups (1) or projects (2) take, if there is one yet.
     pub fn used(&self, table: usize) -> Option<Dnode> {
-        self.0.used[table].borrow().clone()
+        self.0.used.get(table)?.borrow().clone()
     }
 
     /// Such a table is made: its dnode.

@@ -23,6 +23,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use rt::Priority;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
+use zfs_format::block_pointer::BlockPointer;
 use zfs_format::checksum::ChecksumFunction;
 use zfs_store::{BlockErrorKind, BlockRequest, Bookmark, Verified};
 
@@ -54,8 +55,8 @@ pub struct Progress {
 pub struct Damaged {
     /// Where it stands.
     pub at: Bookmark,
-    /// Bytes of it.
-    pub logical: u64,
+    /// What points to it there.
+    pub pointer: BlockPointer,
     /// Why.
     pub kind: BlockErrorKind,
 }
@@ -88,8 +89,8 @@ impl Scrubbed {
         if let Some(kind) = verified.damage {
             self.damaged_count += 1;
             if self.damaged.len() < TOLD_MAX {
-                let (at, logical) = (request.at, request.pointer.logical_size());
-                self.damaged.push(Damaged { at, logical, kind });
+                let (at, pointer) = (request.at, request.pointer);
+                self.damaged.push(Damaged { at, pointer, kind });
             }
         }
     }

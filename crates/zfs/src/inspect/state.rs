@@ -67,6 +67,8 @@ pub struct State {
     pub checkpoint_time: Option<u64>,
     /// A checkpoint is being discarded.
     pub discarding: bool,
+    /// Bytes of what was destroyed that wait to be freed, where blocks that say what is in it can't be read.
+    pub unreadable_trees: Option<u64>,
     /// The last expansion of a raidz.
     pub expansion: Option<Expansion>,
     /// The last rebuilds, by top-level vdev.
@@ -109,6 +111,7 @@ impl Spa {
         state.checkpoint_time = checkpoint_of(&directory).await?.map(|found| found.timestamp);
         let in_use = |one: &InUse| one.guid == CHECKPOINT && one.count > 0;
         state.discarding = state.checkpoint_time.is_none() && self.features().iter().any(in_use);
+        state.unreadable_trees = self.unreadable_trees().await?;
         for vdev in &self.vdevs().children {
             self.add_vdev(&mut state, vdev).await?;
         }

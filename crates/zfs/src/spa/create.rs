@@ -11,9 +11,9 @@
 use super::commit::{CommitError, Syncer, enter};
 use super::config::{LabelState, PoolConfig};
 use super::datasets::limits::{NAME_BYTES_MAX, check_properties};
-use super::datasets::names::KnownNames;
 use super::datasets::{NewDataset, NoneOpen, TaskError, Tasks};
 use super::enable::make_tables;
+use super::freeing::Freeing;
 use super::history::{Deed, note};
 use super::maps::{BLOCK_BYTES, BLOCK_BYTES_LOGGED, MapForm};
 use super::vdevs::{self, CACHE, DRAID_ON_DISK, SPARES, metaslab_shift};
@@ -25,7 +25,6 @@ use crate::zpl::make::new_root;
 use crate::zpl::name_rules::NameRules;
 use async_recursion::async_recursion as boxed;
 use rt::{DeviceRef, Rt};
-use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use zfs_format::Endian;
@@ -286,9 +285,9 @@ impl First<'_> {
             properties: self.new.properties.clone(),
         };
         let (rt, blocks, open) = (self.rt, self.blocks, &NoneOpen);
-        let names = KnownNames::default();
-        let tasks =
-            Tasks { maker, syncer, rt, blocks, open, settings_changed: Cell::default(), names };
+        let (settings_changed, names) = Default::default();
+        let freeing = &Freeing::default();
+        let tasks = Tasks { maker, syncer, rt, blocks, open, freeing, settings_changed, names };
         tasks.file_system(&root, &origin, NameRules::default(), &new).await?;
         let text = format!("pool version {VERSION_FEATURES}; software version spindle");
         let deed = Deed::Inside { name: "create", dataset: None, text: &text };

@@ -31,6 +31,7 @@ pub use error::{NameError, TaskError};
 use self::names::KnownNames;
 use self::reserve::Spares;
 use super::commit::Syncer;
+use super::freeing::Freeing;
 use super::history::{self, Deed, note};
 use crate::dmu::{Dnode, NewObject, Objset, Policy};
 use crate::dsl::deadlist::Deadlist;
@@ -140,6 +141,8 @@ pub struct Tasks<'a> {
     pub blocks: &'a Rc<dyn ReadBlocks>,
     /// What is open.
     pub open: &'a dyn OpenDatasets,
+    /// What is to be freed.
+    pub freeing: &'a Freeing,
     /// What is set for datasets or for the pool is another from here on.
     pub settings_changed: Cell<bool>,
     /// What directories were called when it was looked for.

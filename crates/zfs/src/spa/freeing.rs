@@ -13,8 +13,14 @@
 //!
 //! **Cut at any write** what was freed in a group is as that group's list and place say, or the group is not in the pool.
 //!
-//! **What can't be read** can't be freed: the place is kept, and nothing more is freed until the pool is opened again. So
-//! one bad block costs the space behind it, and not the pool.
+//! **What can't be read** can't be freed: the tree keeps its place and stays, and the others are gone on with. So one bad block costs
+//! what is left of its tree. It is tried again when the pool is opened again, and not in each group. A tree behind it that
+//! is free stays as an entry of which no block is younger than what is kept: nothing is below it for anybody. OpenZFS does all this
+//! too, but for a block of dnodes that it can't read: the place that it keeps says that what is below is gone, and so that never comes
+//! free.
+//!
+//! What was handed over since the pool is open and can't be freed is counted ([`Freeing::unreadable`]), so that who destroyed it
+//! is told; [`Spa::unreadable_trees`] looks for it in a pool that is only read.
 //!
 //! Within an object that has a spill block nobody stops, so such an object is freed in one group, however long it is.
 //!
@@ -23,6 +29,7 @@
 //! Source: OpenZFS, `dsl_scan.c` (`dsl_process_async_destroys`), `bptree.c`, `bpobj.c` (`bpobj_iterate`), `dmu_traverse.c`.
 
 use super::obsolete;
+use super::open::Spa;
 use crate::dmu::{Dnode, NewObject};
 use crate::dsl::bpobj::Sums;
 use crate::dsl::deadlist::Deadlist;
@@ -30,11 +37,13 @@ use crate::dsl::livelist::{self, live};
 use crate::dsl::make::Maker;
 use crate::dsl::space::Part;
 use crate::error::{Problem, ZfsError};
-use crate::inspect::walk::tree::{DESTROYED, Reached, Start, Walk};
+use crate::inspect::walk::lists;
+use crate::inspect::walk::tree::{DESTROYED, Reached, START, Start, Walk};
 use crate::zap::{Zap, table};
 use async_recursion::async_recursion as boxed;
-use rt::Buf;
-use std::cell::Cell;
+use rt::{Buf, Rt};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use stdx::planted::{self, Bug};
 use zfs_format::block_pointer::BlockPointer;
@@ -55,6 +64,10 @@ const TREES_BLOCK_BYTES: u64 = 128 << 10;
 const METADATA_NUMBERS: ObjectType = ObjectType::new(ByteSwap::Uint64, true, false);
 /// Indirect blocks and blocks of dnodes that a tree may have, as a bound on damaged pools.
 const LEADING_MAX: u64 = 1 << 40;
+/// The group after which blocks of a tree are to be freed that is free, and stands behind one that isn't.
+const ALL_FREE: u64 = u64::MAX;
+/// Trees that are looked at for one that can't be read.
+const LOOKED_MAX: usize = 256;
 
 async fn entry(maker: &Maker<'_>, name: &'static str) -> Result<Option<Dnode>, ZfsError> {
     let directory = Zap::open(maker.mos.dnode(pool_directory::OBJECT).await?).await?;
@@ -74,38 +87,14 @@ pub async fn list(maker: &Maker<'_>) -> Result<Dnode, ZfsError> {
     entry(maker, pool_directory::FREE_BPOBJ).await?.ok_or_else(missing)
 }
 
-/// A tree is to be freed: what it reaches that was born after a group, which is so much.
-///
-/// # Errors
-/// What is needed can't be had.
-#[boxed(?Send)]
-pub async fn add_tree(
-    maker: &Maker<'_>,
-    writer: &Writer,
-    blocks: &Rc<dyn ReadBlocks>,
-    (root, after): (&BlockPointer, u64),
-    sums: Sums,
-) -> Result<(), ZfsError> {
-    match maker.uses(FEATURE).await? {
-        Some(uses) => append_tree(maker, uses, root, after, sums).await,
-        None => {
-            let start = BpTreeEntry { pointer: *root, birth_txg: after, resume: PLACE_NONE };
-            let freed = free_tree(writer, blocks, &start, u64::MAX).await?;
-            freed.stuck.map_or(Ok(()), Err)?;
-            take_off(maker, freed.sums).await
-        }
-    }
-}
-
-const PLACE_NONE: ScanBookmark = ScanBookmark { objset: 0, object: 0, level: 0, block: 0 };
-
+/// Says which number it has.
 async fn append_tree(
     maker: &Maker<'_>,
     uses: u64,
     root: &BlockPointer,
     after: u64,
     sums: Sums,
-) -> Result<(), ZfsError> {
+) -> Result<u64, ZfsError> {
     let mos = maker.mos;
     let trees = match entry(maker, pool_directory::BPTREE).await? {
         Some(trees) => trees,
@@ -122,14 +111,14 @@ async fn append_tree(
         }
     };
     let state = state_of(maker, &trees)?;
-    let new = BpTreeEntry { pointer: *root, birth_txg: after, resume: PLACE_NONE };
+    let new = BpTreeEntry { pointer: *root, birth_txg: after, resume: START };
     put_entry(maker, &trees, state.end, &new).await?;
-    maker
-        .edit::<BpTree>(&trees, |state| {
-            state.end += 1;
-            change(state, sums, 1);
-        })
-        .await
+    let how = |state: &mut BpTree| {
+        state.end += 1;
+        change(state, sums, 1);
+    };
+    maker.edit::<BpTree>(&trees, how).await?;
+    Ok(state.end)
 }
 
 /// What the object with the trees says of them, which are no more than it can hold.
@@ -181,15 +170,10 @@ struct Freed {
     stuck: Option<ZfsError>,
 }
 
-/// Frees so many blocks of a tree, and a few more where it can't stop.
-async fn free_tree(
-    writer: &Writer,
-    blocks: &Rc<dyn ReadBlocks>,
-    from: &BpTreeEntry,
-    blocks_max: u64,
-) -> Result<Freed, ZfsError> {
-    let mut walk = Walk::new(writer.rt(), Rc::clone(blocks), LEADING_MAX);
-    let begun = from.resume != PLACE_NONE;
+/// A walk over what is left of a tree.
+fn walk(rt: &Rt, blocks: &Rc<dyn ReadBlocks>, from: &BpTreeEntry) -> Walk {
+    let mut walk = Walk::new(rt, Rc::clone(blocks), LEADING_MAX);
+    let begun = from.resume != START;
     walk.add(Start {
         objset: DESTROYED,
         root: from.pointer,
@@ -198,6 +182,17 @@ async fn free_tree(
         resume: begun.then(|| from.resume.clone()),
         log: false,
     });
+    walk
+}
+
+/// Frees so many blocks of a tree, and a few more where it can't stop.
+async fn free_tree(
+    writer: &Writer,
+    blocks: &Rc<dyn ReadBlocks>,
+    from: &BpTreeEntry,
+    blocks_max: u64,
+) -> Result<Freed, ZfsError> {
+    let mut walk = walk(writer.rt(), blocks, from);
     let mut freed = Freed { sums: Sums::default(), blocks: 0, place: None, stuck: None };
     loop {
         if freed.blocks >= blocks_max {
@@ -208,9 +203,11 @@ async fn free_tree(
         }
         let Some(visited) = walk.next_left().await else { return Ok(freed) };
         if let Some(problem) = visited.problem {
-            let (object, block) = (visited.at.object, visited.at.block);
-            let at = ScanBookmark { objset: DESTROYED, object, level: 0, block };
-            freed.place = Some(walk.place_of(&visited.at).unwrap_or(at));
+            // What can't be read may lie above the place at which this began: what is free before it stays so.
+            freed.place = Some(match freed.blocks {
+                0 => from.resume.clone(),
+                _ => walk.place_of(&visited.at),
+            });
             freed.stuck = Some(problem);
             return Ok(freed);
         }
@@ -227,27 +224,78 @@ fn free(writer: &Writer, pointer: &BlockPointer) {
     }
 }
 
+/// Trees that can't be freed, because blocks that say what is in them can't be read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unreadable {
+    /// How many.
+    pub trees: u64,
+    /// Bytes of them that are not free.
+    pub bytes: u64,
+}
+
+impl Unreadable {
+    /// What came since there was so much.
+    pub fn since(self, before: Unreadable) -> Unreadable {
+        let trees = self.trees.saturating_sub(before.trees);
+        Unreadable { trees, bytes: self.bytes.saturating_sub(before.bytes) }
+    }
+}
+
 /// What waits to be freed, of a pool that is open.
 pub struct Freeing {
     /// Blocks that one group frees.
     blocks_max: Cell<u64>,
     /// Something waits; at first nobody has looked.
     waits: Cell<bool>,
-    /// It can't go on.
-    is_stuck: Cell<bool>,
+    /// The first tree that was not tried since the pool is open: those before are free, or can't be freed.
+    next: Cell<u64>,
+    /// Bytes that are left of trees that were handed over since the pool is open, by their numbers.
+    handed: RefCell<BTreeMap<u64, i64>>,
+    /// Those of them that can't be freed.
+    unreadable: Cell<Unreadable>,
 }
 
 impl Default for Freeing {
     fn default() -> Freeing {
-        let (waits, is_stuck) = (Cell::new(true), Cell::new(false));
-        Freeing { blocks_max: Cell::new(BLOCKS_MAX), waits, is_stuck }
+        let (next, handed, unreadable) = Default::default();
+        let (blocks_max, waits) = (Cell::new(BLOCKS_MAX), Cell::new(true));
+        Freeing { blocks_max, waits, next, handed, unreadable }
     }
 }
 
 impl Freeing {
     /// Whether another group has something to free.
     pub fn waits(&self) -> bool {
-        self.waits.get() && !self.is_stuck.get()
+        self.waits.get()
+    }
+
+    /// What was handed over since the pool is open, was tried, and can't be freed.
+    pub fn unreadable(&self) -> Unreadable {
+        self.unreadable.get()
+    }
+
+    /// A tree is to be freed: what it reaches that was born after a group, which is so much.
+    ///
+    /// # Errors
+    /// What is needed can't be had.
+    #[boxed(?Send)]
+    pub async fn add_tree(
+        &self,
+        maker: &Maker<'_>,
+        writer: &Writer,
+        blocks: &Rc<dyn ReadBlocks>,
+        (root, after): (&BlockPointer, u64),
+        sums: Sums,
+    ) -> Result<(), ZfsError> {
+        if let Some(uses) = maker.uses(FEATURE).await? {
+            let number = append_tree(maker, uses, root, after, sums).await?;
+            self.handed.borrow_mut().insert(number, sums.used);
+            return Ok(());
+        }
+        let start = BpTreeEntry { pointer: *root, birth_txg: after, resume: START };
+        let freed = free_tree(writer, blocks, &start, u64::MAX).await?;
+        freed.stuck.map_or(Ok(()), Err)?;
+        take_off(maker, freed.sums).await
     }
 
     /// Something may have come.
@@ -294,6 +342,21 @@ impl Freeing {
         Ok(())
     }
 
+    /// So much of a tree is free now.
+    fn count(&self, number: u64, freed: &Freed) {
+        let mut handed = self.handed.borrow_mut();
+        let Some(left) = handed.get_mut(&number) else { return };
+        *left -= freed.sums.used;
+        if freed.stuck.is_some() {
+            let Unreadable { trees, bytes } = self.unreadable.get();
+            let bytes = bytes.saturating_add_signed((*left).max(0));
+            self.unreadable.set(Unreadable { trees: trees + 1, bytes });
+        }
+        if freed.stuck.is_some() || freed.place.is_none() {
+            handed.remove(&number);
+        }
+    }
+
     /// Frees blocks of trees; says how many may be freed yet.
     async fn free_trees(
         &self,
@@ -304,22 +367,34 @@ impl Freeing {
         mut left: u64,
     ) -> Result<u64, ZfsError> {
         let mut state = state_of(maker, trees)?;
-        while left > 0 && state.begin < state.end && !self.is_stuck.get() {
-            let (at, len) = (state.begin * BpTreeEntry::BYTES as u64, BpTreeEntry::BYTES);
+        let before = state.clone();
+        let mut number = self.next.get().max(state.begin);
+        while left > 0 && number < state.end {
+            let (at, len) = (number * BpTreeEntry::BYTES as u64, BpTreeEntry::BYTES);
             let bytes = trees.read(at, len).await?.to_vec();
             let mut from =
                 BpTreeEntry::decode(&bytes, trees.endian()).map_err(|error| trees.wrong(error))?;
             let freed = free_tree(writer, blocks, &from, left).await?;
             left -= freed.blocks.min(left);
-            self.is_stuck.set(freed.stuck.is_some());
-            change(&mut state, freed.sums, -1);
-            take_off(maker, freed.sums).await?;
+            self.count(number, &freed);
+            if freed.blocks > 0 {
+                change(&mut state, freed.sums, -1);
+                take_off(maker, freed.sums).await?;
+            }
+            let is_over = freed.stuck.is_some() || freed.place.is_none();
             match freed.place {
+                Some(_) if freed.blocks == 0 => {}
                 Some(place) => {
                     if !planted::is(Bug::PlaceNotKept) {
                         from.resume = place;
                     }
-                    put_entry(maker, trees, state.begin, &from).await?;
+                    put_entry(maker, trees, number, &from).await?;
+                }
+                None if number > state.begin => {
+                    if from.birth_txg != ALL_FREE {
+                        from.birth_txg = ALL_FREE;
+                        put_entry(maker, trees, number, &from).await?;
+                    }
                 }
                 None => {
                     let range = at..at + len as u64;
@@ -334,16 +409,44 @@ impl Freeing {
                     state.begin += 1;
                 }
             }
+            number += u64::from(is_over);
         }
+        self.next.set(number);
         if state.begin < state.end {
-            maker.edit::<BpTree>(trees, |bonus| *bonus = state.clone()).await?;
+            if state != before {
+                maker.edit::<BpTree>(trees, |bonus| *bonus = state.clone()).await?;
+            }
             return Ok(left);
         }
+        self.next.set(0);
         let directory = maker.mos.dnode(pool_directory::OBJECT).await?;
         table::remove(maker.mos, &directory, pool_directory::BPTREE).await?;
         maker.free_object(trees).await?;
         maker.count_use(FEATURE, -1).await?;
         Ok(left)
+    }
+}
+
+impl Spa {
+    /// Bytes of destroyed file systems and volumes that wait to be freed, where blocks that say what is in one of them can't be
+    /// read. Nothing where that isn't so. Of each tree no more is read than what leads to the first block that is left.
+    ///
+    /// # Errors
+    /// What says what is to be freed can't be had.
+    #[boxed(?Send)]
+    pub async fn unreadable_trees(&self) -> Result<Option<u64>, ZfsError> {
+        let directory = Zap::open(self.mos().dnode(pool_directory::OBJECT).await?).await?;
+        let Some(number) = directory.number(pool_directory::BPTREE).await? else { return Ok(None) };
+        let (state, trees) = lists::destroyed(self.mos(), number).await?;
+        let blocks = Rc::clone(self.zio()) as Rc<dyn ReadBlocks>;
+        let left = trees.into_iter().filter(|tree| tree.birth_txg != ALL_FREE);
+        for tree in left.take(LOOKED_MAX) {
+            let first = walk(self.rt(), &blocks, &tree).next_left().await;
+            if first.is_some_and(|first| first.problem.is_some()) {
+                return Ok(Some(state.bytes));
+            }
+        }
+        Ok(None)
     }
 }
 

@@ -534,8 +534,8 @@ impl Live {
         let done = self.sync_alone(&one, async |maker| {
             let (syncer, settings_changed) = (&self.syncer, Cell::new(false));
             let names = KnownNames::default();
-            let tasks =
-                Tasks { maker, syncer, rt, blocks: &blocks, open: self, settings_changed, names };
+            let (blocks, open, freeing) = (&blocks, self, &self.freeing);
+            let tasks = Tasks { maker, syncer, rt, blocks, open, freeing, settings_changed, names };
             let before = syncer.groups().changes_by_sync();
             let done = task(&tasks).await;
             is_other.set(tasks.settings_changed.get());

@@ -288,7 +288,7 @@ fn datasets_in_random_order_with_livelists_are_as_the_model() {
 }
 
 /// Runs a script in a machine with the OpenZFS kernel, on a disk that is copied in and out.
-fn kernel(disk: &Path, work: &str) -> Option<String> {
+pub(crate) fn kernel(disk: &Path, work: &str) -> Option<String> {
     let oracle = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/oracle/oracle");
     let qemu = Command::new("qemu-system-x86_64").arg("--version").output().is_ok();
     if !oracle.is_file() || !qemu {

@@ -1,8 +1,9 @@
 //! What commands that change datasets have in common: a pool with all that is in it, and steps that are done one after another.
 
-use crate::output::Failure;
+use crate::output::{Failure, say};
 use ::zfs::ZfsError;
 use ::zfs::dsl::dependents::{Datasets, Dependent, Known, KnownSnapshot};
+use ::zfs::show;
 use ::zfs::spa::datasets::{TaskError, Tasks, check_part};
 use attach::pools::{LivePool, PoolPlace};
 use std::collections::BTreeSet;
@@ -132,6 +133,22 @@ impl Changed {
             failed.extend(done.into_iter().map(|(n, error)| (chunk * STEPS_MAX + n, error)));
         }
         Ok(failed)
+    }
+
+    /// Frees all that was destroyed, and closes the pool. What can't be freed is told: that it was destroyed, it was.
+    ///
+    /// # Errors
+    /// The pool is not written any more.
+    pub fn finish(self) -> Result<(), Failure> {
+        let stays = self.pool.free()?;
+        if stays.trees > 0 {
+            say(&format!(
+                "note: {} of what was destroyed can't be freed: blocks that say where it lies can't be read; \
+                 'zpool status' and 'zpool get freeing' show it",
+                show::bytes(stays.bytes)
+            ));
+        }
+        Ok(self.pool.finish()?)
     }
 
     /// The directory that something with this name would lie in, made with all above where `parents` says so; and the last part.

@@ -365,6 +365,6 @@ fn finish(
     failed: &[(usize, TaskError)],
     names: &[String],
 ) -> Result<(), Failure> {
-    changed.pool.finish()?;
+    changed.finish()?;
     tell_failed(failed, names)
 }

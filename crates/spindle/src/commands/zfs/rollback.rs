@@ -87,7 +87,7 @@ pub fn run(args: &RollbackArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     // Whatever came of it: who had it mounted has it again.
     let resumed = paused.map_or(Ok(()), |paused| changed.pool.resume(paused));
     let failed = failed?;
-    changed.pool.finish()?;
+    changed.finish()?;
     match failed.first() {
         Some((_, error)) => Err(Failure::failed(format!("cannot rollback '{name}': {error}"))),
         None => Ok(resumed?),

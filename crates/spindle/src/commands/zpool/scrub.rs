@@ -125,7 +125,8 @@ async fn named(spa: &Spa, scrubbed: &Scrubbed) -> (Vec<Named>, bool) {
     let mut all = Vec::with_capacity(scrubbed.damaged.len());
     for damaged in &scrubbed.damaged {
         all.push((damaged.at, damaged));
-        all.extend(sharing.others(damaged.at).await.into_iter().map(|at| (at, damaged)));
+        let others = sharing.others(damaged.at, &damaged.pointer).await;
+        all.extend(others.into_iter().map(|at| (at, damaged)));
     }
     all.sort_by_key(|(at, _)| *at);
     let is_cut = sharing.is_cut();
@@ -134,17 +135,20 @@ async fn named(spa: &Spa, scrubbed: &Scrubbed) -> (Vec<Named>, bool) {
         let dataset = datasets.get(&at.objset).cloned();
         let dataset = dataset.unwrap_or_else(|| format!("dataset {}", at.objset));
         let path = names.path(at.objset, at.object).await;
+        let length = damaged.pointer.logical_size();
         let block_bytes = match names.system(at.objset).await {
             Some(system) => block_bytes(&system, at.object).await,
-            None => Some(damaged.logical),
+            None => Some(length),
         };
-        let offset = block_bytes.filter(|_| at.level == 0 && at.block != u64::MAX);
+        // Of a table of objects, and of an attribute block beside a file, it would say nothing.
+        let is_data = at.level == 0 && at.object != 0 && at.block != u64::MAX;
+        let offset = block_bytes.filter(|_| is_data);
         named.push(Named {
             at,
             dataset,
             path,
             offset: offset.map(|bytes| bytes.saturating_mul(at.block)),
-            length: damaged.logical,
+            length,
             why: damaged.kind.to_string(),
         });
     }

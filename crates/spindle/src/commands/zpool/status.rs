@@ -161,6 +161,13 @@ fn as_text(out: &mut String, one: &Opened, reason: Reason, damaged: &[Vec<u8>], 
     for note in one.lacking.notes(&one.health, &one.devices) {
         let _ = writeln!(out, "  note: {}", printable::line(&note));
     }
+    if let Some(waits) = one.state.unreadable_trees {
+        let _ = writeln!(
+            out,
+            "  note: {} of what was destroyed wait to be freed, and not all can be: blocks that say where it lies can't be read",
+            show::bytes(waits)
+        );
+    }
     scans(out, one, form);
     removal(out, one, form);
     let space = &one.view.space;
@@ -397,6 +404,9 @@ fn as_json(one: &Opened, reason: Reason, form: &Form<'_>) -> Map<String, Value> 
     }
     if let Some(apart) = one.lacking.apart_json(&one.health, &one.devices) {
         object.insert("apart".to_owned(), apart);
+    }
+    if let Some(waits) = one.state.unreadable_trees {
+        object.insert("freeing_unreadable".to_owned(), bytes(waits, form));
     }
     if let Some(scan) = one.state.scan.as_ref().filter(|scan| scan.function != 0) {
         object.insert("scan_stats".to_owned(), scan_json(scan, form));

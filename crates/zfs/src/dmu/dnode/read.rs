@@ -104,11 +104,23 @@ impl Dnode {
     ///
     /// # Errors
     /// An indirect block on the way can't be had, or is none.
-    #[boxed(?Send)]
     pub async fn pointer(&self, number: u64) -> Result<Option<BlockPointer>, ZfsError> {
+        self.pointer_at(0, number).await
+    }
+
+    /// The same of a block of a level.
+    ///
+    /// # Errors
+    /// As of [`Dnode::pointer`].
+    #[boxed(?Send)]
+    pub async fn pointer_at(
+        &self,
+        level: u8,
+        block: u64,
+    ) -> Result<Option<BlockPointer>, ZfsError> {
         let mut held = Vec::new();
         loop {
-            match self.place(At::data(number)) {
+            match self.place(At { level, block }) {
                 Ok(Place::Pointer(pointer)) => return Ok(Some(pointer)),
                 Ok(Place::Block(_) | Place::Hole) => return Ok(None),
                 Err(Blocked::Wrong(error)) => return Err(error),

@@ -86,8 +86,12 @@ async fn pointers(object: &Dnode, at: u64, len: u64) -> Result<Vec<BlockPointer>
     pointers.collect::<Result<_, _>>().map_err(|error| object.wrong(error))
 }
 
-/// The datasets that are being destroyed: their roots, the groups after which blocks are theirs, how far it came.
-pub(super) async fn destroyed(mos: &Objset, number: u64) -> Result<Vec<BpTreeEntry>, ZfsError> {
+/// The datasets that are being destroyed: what is left of all, and their roots, the groups after which blocks are theirs, how far
+/// it came.
+pub(crate) async fn destroyed(
+    mos: &Objset,
+    number: u64,
+) -> Result<(BpTree, Vec<BpTreeEntry>), ZfsError> {
     let object = mos.dnode(number).await?;
     let wrong = |error| object.wrong(error);
     let header = BpTree::decode(&object.phys().bonus, object.endian()).map_err(wrong)?;
@@ -98,7 +102,7 @@ pub(super) async fn destroyed(mos: &Objset, number: u64) -> Result<Vec<BpTreeEnt
         let read = object.read(entry.saturating_mul(bytes), bytes as usize).await?.to_vec();
         found.push(BpTreeEntry::decode(&read, object.endian()).map_err(wrong)?);
     }
-    Ok(found)
+    Ok((header, found))
 }
 
 /// The bpobjs of the livelists of deleted clones, by the table that names these.

@@ -26,7 +26,7 @@
 //!
 //! Source for which blocks these are: OpenZFS, `dmu_traverse.c`, `zdb.c`.
 
-pub(super) mod lists;
+pub(crate) mod lists;
 mod log;
 mod pool;
 pub(crate) mod tree;

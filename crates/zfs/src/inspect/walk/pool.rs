@@ -209,7 +209,8 @@ impl PoolWalk<'_> {
             Stage::Destroyed => {
                 if let Some(number) = self.listed(names::BPTREE).await? {
                     // What was destroyed first comes first.
-                    for entry in lists::destroyed(mos, number).await?.into_iter().rev() {
+                    let (_, trees) = lists::destroyed(mos, number).await?;
+                    for entry in trees.into_iter().rev() {
                         self.walk.add(Start {
                             objset: DESTROYED,
                             root: entry.pointer,

@@ -31,6 +31,8 @@ const META_DNODE: u64 = 0;
 const SPILL: u64 = u64::MAX;
 /// The objset that blocks of destroyed datasets are said to be of, as OpenZFS numbers it.
 pub(crate) const DESTROYED: u64 = u64::MAX;
+/// The place of a destroyed dataset of which nothing is free yet.
+pub(crate) const START: ScanBookmark = ScanBookmark { objset: 0, object: 0, level: 0, block: 0 };
 
 /// How a block is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,11 +151,17 @@ impl Todo {
         })
     }
 
-    /// The first place of level 0 at or below it.
-    fn below(&self, objset: u64) -> ScanBookmark {
-        let shift = u32::try_from(self.level).unwrap_or(0).saturating_mul(self.tree.shift).min(63);
-        let block = self.block.saturating_mul(1 << shift);
-        ScanBookmark { objset, object: self.tree.object, level: 0, block }
+    /// The first place of level 0 at or below it. Of dnodes it is that of the first object whose dnode is there: the place of a block of
+    /// dnodes says that what these lead to is gone.
+    fn below(&self) -> ScanBookmark {
+        let Ok(level) = u32::try_from(self.level) else { return START };
+        let block = self.block.saturating_mul(1 << level.saturating_mul(self.tree.shift).min(63));
+        let (object, block) = match self.tree.object {
+            META_DNODE if block == 0 => return START,
+            META_DNODE => (block.saturating_mul(dnode::OBJECTS_PER_BLOCK), 0),
+            object => (object, block),
+        };
+        ScanBookmark { objset: DESTROYED, object, level: 0, block }
     }
 
     fn is_dnodes(&self) -> bool {
@@ -229,7 +237,7 @@ impl Walk {
         let slot = object % dnode::OBJECTS_PER_BLOCK;
         match next.tree.has_spill {
             _ if object == META_DNODE => None,
-            false => Some(next.below(objset)),
+            false => Some(next.below()),
             // Behind all of the number before; but the block of dnodes before must be over.
             true if !next.tree.is_begun.get() && slot != 0 && object > 1 => {
                 Some(ScanBookmark { objset, object: object - 1, level: 0, block: u64::MAX })
@@ -239,10 +247,11 @@ impl Walk {
     }
 
     /// Where to go on, if all that was given before this block is gone, and this can't be.
-    pub(crate) fn place_of(&self, at: &Bookmark) -> Option<ScanBookmark> {
+    pub(crate) fn place_of(&self, at: &Bookmark) -> ScanBookmark {
         let is_it = |todo: &&Todo| todo.is_left && todo.at() == *at;
-        let left = self.todo.iter().rev().find(is_it)?;
-        (left.level >= 0).then(|| left.below(DESTROYED))
+        let Bookmark { object, block, .. } = *at;
+        let leaf = ScanBookmark { objset: DESTROYED, object, level: 0, block };
+        self.todo.iter().rev().find(is_it).map_or(leaf, Todo::below)
     }
 
     fn pop(&mut self) -> Option<Todo> {

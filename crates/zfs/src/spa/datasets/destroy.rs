@@ -397,7 +397,8 @@ impl Tasks<'_> {
         maker.did_use(&maker.free_directory().await?, Part::Head, sums).await?;
         let all = planted::is(Bug::OriginFreed);
         let tree = (&head.pointer, if all { 0 } else { head.previous_snapshot_txg });
-        freeing::add_tree(maker, self.syncer.writer(), self.blocks, tree, sums).await
+        let (freeing, writer) = (self.freeing, self.syncer.writer());
+        freeing.add_tree(maker, writer, self.blocks, tree, sums).await
     }
 
     /// Nothing is kept free for a directory any more.
