@@ -4,7 +4,7 @@
 //!
 //! 1. A job begins with what `[global]` says above it, read with the job's own `kb_base=`. `numjobs` clones follow their job; a clone
 //!    neither waits at a stonewall nor begins a group.
-//! 2. `stonewall` and `new_group` begin a new group. With `group_reporting` the jobs of a group that
+//! 2. `stonewall` and `new_group` begin a new group. So does the first job of each job file but the first: files are run one after another. With `group_reporting` the jobs of a group that
 //!    follow one another are told as one row.
 //! 3. Options that exclude one another are refused; those that fio overrides silently are overridden
 //!    in the same way (a random map where `blockalign` or a distribution makes it useless, and so on).
@@ -98,12 +98,14 @@ pub fn read_line(
         jobs: Vec::new(),
         group: 0,
         in_group: 0,
+        begins_file: false,
     };
     for (at, sections) in all.iter().enumerate() {
         name_engines(sections, machine)?;
         // Of files but the first each begins anew, as in fio.
         if at > 1 {
             builder.defaults = Defaults::default();
+            builder.begins_file = true;
         }
         for section in sections {
             if section.is_global() {
@@ -189,11 +191,14 @@ struct Builder<'a> {
     jobs: Vec<Job>,
     group: usize,
     in_group: usize,
+    /// Whether the next job is the first of another file.
+    begins_file: bool,
 }
 
 impl Builder<'_> {
     fn job(&mut self, section: &Section) -> Result<(), JobError> {
         let mut spec = self.defaults.with(section, self.machine)?;
+        spec.stonewall |= std::mem::take(&mut self.begins_file);
         // In a job file the section names the job, whatever name= says; so it is in fio.
         let name = section.name.clone();
         let conflict =

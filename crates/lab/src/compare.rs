@@ -39,6 +39,7 @@ use crate::metrics::{self, Better, UNSURE_RATIO};
 use crate::phases;
 use crate::pitfalls::ProcessorPart;
 use crate::results::{Cell, Metric, PartialOf, Results};
+use crate::single::WRITTEN;
 use crate::stats::{self, Interval};
 use crate::study::ToolKind;
 use crate::words::first_of;
@@ -216,6 +217,11 @@ fn differing(a: &Results, b: &Results, mine: &Cell, theirs: &Cell) -> Vec<Differ
             let said = |cell: &Cell| of(cell).unwrap_or_else(|| NOT_SET.to_owned());
             differ(format!("{}.{name}", mine.workload), &said(mine), &said(theirs));
         }
+    }
+    // What a tool wrote decides what compresses and deduplicates.
+    let written = |results: &'_ Results| results.machine.get(WRITTEN).cloned();
+    if let (Some(one), Some(two)) = (written(a), written(b)) {
+        differ(format!("{}.{WRITTEN}", mine.workload), &one, &two);
     }
     // What differs with other factors too is named with them: `raid6-8, disk=exos-x20`.
     let layout = mine.factors.get("layout");
@@ -427,7 +433,11 @@ fn correct(comparisons: &mut [Comparison], confidence: f64) {
             one.difference = match metrics::better(&one.metric) {
                 _ if change < CHANGE_MIN_PERCENT => Difference::None,
                 _ if corrected >= told => match stats::are_apart(&one.a.samples, &one.b.samples) {
-                    true if change >= 100.0 * (UNSURE_RATIO - 1.0) => Difference::Unsure,
+                    // More repeats would not give a verdict.
+                    true if change >= 100.0 * (UNSURE_RATIO - 1.0) => match one.reason.is_some() {
+                        true => Difference::Undecided,
+                        false => Difference::Unsure,
+                    },
                     _ => Difference::None,
                 },
                 _ if one.reason.is_some() => Difference::Undecided,

@@ -14,6 +14,9 @@ use crate::target::{CellRun, RepeatPlan, StopFlag, Target, TargetError};
 use std::collections::BTreeMap;
 use toml::Table;
 
+/// Under which name a tool's results tell, beside the machine, what was written.
+pub(crate) const WRITTEN: &str = "written";
+
 /// What was run.
 #[derive(Clone, Debug)]
 pub struct Single<'a> {
@@ -118,7 +121,7 @@ pub fn results(single: &Single<'_>, runs: Vec<CellRun>) -> Results {
     };
     let mut machine = single.machine.clone();
     if let Some(content) = &single.content {
-        machine.insert("written".to_owned(), content.clone());
+        machine.insert(WRITTEN.to_owned(), content.clone());
     }
     let options = RunOptions {
         jobs: 1,

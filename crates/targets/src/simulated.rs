@@ -188,6 +188,9 @@ impl Target for SimulatedTarget {
         let profile = sim::profile::load(&machine.disk).ok()?;
         let mut drive = DriveFacts::of(&profile);
         drive.price = machine.disk_price;
+        if machine.controller.is_none() {
+            drive.link = modelled::link(&machine, &layout, false);
+        }
         let mut facts = worth::facts(&name, &layout, &drive);
         let is_direct = machine.controller.is_none()
             && machine.host_read_ahead.is_none()

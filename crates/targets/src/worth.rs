@@ -9,6 +9,7 @@
 
 use crate::layout::{CHUNK_DEFAULT, Layout, Level, Redundancy};
 use lab::layout::{LayoutFacts, Legs, RebuildFacts};
+use lab::pitfalls::{Link, LinkSpan};
 use md::sync::{LOOK_EVERY, SPEED_MIN_NORMAL, STEP, WINDOW_MAX};
 use sim::Profile;
 use stdx::ByteCount;
@@ -28,6 +29,10 @@ pub struct DriveFacts {
     pub capacity: ByteCount,
     /// The mean rate over its surface (B/s).
     pub rate: Option<f64>,
+    /// The rates (B/s) at its outer and inner edge, where they differ.
+    pub edges: Option<(f64, f64)>,
+    /// What lies between the host, which mends, and its disks, if it can be a limit.
+    pub link: Option<Link>,
     /// Failures in a year, as a share.
     pub failures_a_year: Option<f64>,
     /// Unreadable sectors for each bit read.
@@ -61,6 +66,11 @@ impl DriveFacts {
                 DriveFacts {
                     capacity: ByteCount(disk.sectors.value * disk.sector_bytes.value),
                     rate: Some(rate),
+                    edges: Some((
+                        disk.outer_rate_mb_s.value * 1e6,
+                        disk.inner_rate_mb_s.value * 1e6,
+                    )),
+                    link: None,
                     failures_a_year: afr.map(|afr| afr / 100.0),
                     unreadable_per_bit: bit,
                     price: None,
@@ -76,6 +86,8 @@ impl DriveFacts {
                 DriveFacts {
                     capacity: ByteCount(ssd.sectors.value * ssd.sector_bytes.value),
                     rate: (rate > 0.0).then_some(rate),
+                    edges: None,
+                    link: None,
                     failures_a_year: afr.map(|afr| afr / 100.0),
                     unreadable_per_bit: bit,
                     price: None,
@@ -101,7 +113,7 @@ pub fn facts(name: &str, layout: &Layout, drive: &DriveFacts) -> LayoutFacts {
         shares_disks: false,
         rebuild: mending(layout).map(|(mates, pieces)| RebuildFacts {
             bytes: lost_member(layout).map_or(capacity, |of| room(of, capacity)).bytes(),
-            rate: drive.rate.map(|rate| rate * lost_member(layout).map_or(1.0, stripes)),
+            rate: rebuild_rate(layout, drive, pieces),
             floor: REBUILD_FLOOR,
             look: Some(LOOK_EVERY.as_secs_f64()),
             step: REBUILD_STEP,
@@ -114,6 +126,50 @@ pub fn facts(name: &str, layout: &Layout, drive: &DriveFacts) -> LayoutFacts {
         disk_price: drive.price,
         basis: drive.basis.clone(),
     }
+}
+
+/// How fast (B/s) an idle set writes what was lost, for which it reads `pieces` disks: as its disks do, and the link to them.
+fn rebuild_rate(layout: &Layout, drive: &DriveFacts, pieces: u64) -> Option<f64> {
+    let written = lost_member(layout).map_or(1.0, stripes);
+    let slower = drive.edges.map_or(1.0, |edges| of_far_copies(mender(layout), edges));
+    let of_disks = drive.rate? * written / slower;
+    let lost = lost_member(layout).map_or(1, Layout::disks_in_all).max(1);
+    let read = pieces as f64 / lost as f64;
+    let of_link = drive.link.as_ref().map_or(f64::INFINITY, |link| {
+        let limit = link.limit_mb_s * 1e6;
+        match (link.span, link.full_duplex) {
+            // The controller mends, behind it.
+            (LinkSpan::Volume, _) => f64::INFINITY,
+            (LinkSpan::EachDisk, _) => limit * written,
+            (LinkSpan::AllDisks, true) => limit / read.max(1.0),
+            (LinkSpan::AllDisks, false) => limit / (read + 1.0),
+        }
+    });
+    Some(of_disks.min(of_link))
+}
+
+/// The set that mends a lost disk: the innermost that has redundancy.
+fn mender(layout: &Layout) -> &Layout {
+    match layout.of.as_deref().filter(|of| mending(of).is_some()) {
+        Some(of) => mender(of),
+        None => layout,
+    }
+}
+
+/// How many times as long a disk of a RAID 10 with far copies takes: of each of its parts the copy lies on another part of a
+/// neighbour's, and both go at the rate of the inner one. Read is the outermost copy that there is.
+fn of_far_copies(set: &Layout, (outer, inner): (f64, f64)) -> f64 {
+    let far = set.layout.as_deref().and_then(|laid| laid.strip_prefix("far-")?.parse().ok());
+    let Some(copies) = far.filter(|copies: &u32| *copies > 1 && outer > inner) else { return 1.0 };
+    // Cylinders take one time each, and the rate falls evenly over them: where so large a share of the bytes lies outside.
+    let time_to = |share: f64| {
+        let rate = (outer.powi(2) - share * (outer.powi(2) - inner.powi(2))).sqrt();
+        (outer - rate) / (outer - inner)
+    };
+    let edge = |part: u32| time_to(f64::from(part) / f64::from(copies));
+    let time = |part: u32| edge(part + 1) - edge(part);
+    // The outermost part is read from the second, each other from the outermost.
+    (1..copies).map(time).sum::<f64>() + time(1)
 }
 
 /// `RAID 6 of 8 disks, chunk 64 KiB`.
@@ -347,6 +403,45 @@ mod tests {
     }
 
     /// A member that is lost with one of its disks is rebuilt whole, at the rate of all its disks, and within the floor of one member.
+    /// Found by a newcomer: copies that lie far made no difference, nor did a link that carries a tenth.
+    #[test]
+    fn a_rebuild_goes_as_copies_lie_and_as_the_link_carries() {
+        let time = |text: &str, edges, link: Option<(LinkSpan, bool)>| {
+            let layout = Layout::read(text.parse().expect("TOML")).expect("a layout");
+            let link =
+                link.map(|(span, full_duplex)| Link { limit_mb_s: 100.0, full_duplex, span });
+            let (rate, capacity) = (Some(1.5e8), ByteCount(1 << 40));
+            let drive = DriveFacts { capacity, rate, edges, link, ..DriveFacts::default() };
+            let rebuild = facts("l", &layout, &drive).rebuild.expect("it is mended");
+            1.5e8 / rebuild.rate.expect("a rate")
+        };
+        let far = |copies: u32| format!("level = 'raid10'\ndisks = 8\nlayout = 'far-{copies}'");
+        let edges = Some((2e8, 1e8));
+        // Half of the bytes lie outside of where the rate is the root of (4 + 1) / 2: 0.58 of the cylinders lie inside, twice.
+        assert!((time(&far(2), edges, None) - 2.0 * (2.5_f64.sqrt() - 1.0)).abs() < 1e-9);
+        assert!(time(&far(3), edges, None) > 1.05);
+        assert!((time(&far(2), None, None) - 1.0).abs() < 1e-9);
+        let near = "level = 'raid10'\ndisks = 8";
+        assert!((time(near, edges, None) - 1.0).abs() < 1e-9);
+        let raid6 = "level = 'raid6'\ndisks = 12";
+        for (text, span, full_duplex, times) in [
+            (raid6, LinkSpan::AllDisks, false, 1.5 * 11.0),
+            (raid6, LinkSpan::AllDisks, true, 1.5 * 10.0),
+            (raid6, LinkSpan::EachDisk, false, 1.5),
+            (raid6, LinkSpan::Volume, false, 1.0),
+            (near, LinkSpan::AllDisks, false, 3.0),
+            (
+                "level = 'raid5'\nsets = 4\nof = { level = 'raid0', disks = 2 }",
+                LinkSpan::AllDisks,
+                false,
+                1.5 * 4.0,
+            ),
+        ] {
+            let took = time(text, None, Some((span, full_duplex)));
+            assert!((took - times).abs() < 1e-9, "{text} {span:?}: {took}");
+        }
+    }
+
     #[test]
     fn a_member_of_stripes_is_rebuilt_whole() {
         for (text, disks, stripes) in [

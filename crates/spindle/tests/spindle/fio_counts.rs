@@ -216,6 +216,27 @@ fn a_job_that_had_no_time_to_verify_says_so() {
     assert!(!said("--time_based --runtime=50ms --do_verify=0").contains(nothing));
 }
 
+/// Groups as fio 3.33 has them. Found by a newcomer: the jobs of all files ran at once.
+#[test]
+fn job_files_are_run_one_after_another() {
+    let dir = tempfile::tempdir().expect("a directory");
+    for (name, jobs) in [("1", "[a]\n"), ("2", "[b]\n[c]\n"), ("3", "[d]\nnumjobs=2\n")] {
+        let text = format!("[global]\nrw=write\nsize=64k\n{jobs}");
+        std::fs::write(dir.path().join(name), text).expect("written");
+    }
+    let groups = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_spindle"));
+        command.args(["lab", "fio", "--output-format=json"]).args(words).current_dir(dir.path());
+        let json: serde_json::Value =
+            serde_json::from_slice(&command.output().expect("it starts").stdout).expect("JSON");
+        let jobs = json["jobs"].as_array().expect("jobs").iter();
+        jobs.map(|job| job["groupid"].as_u64().expect("a number")).collect::<Vec<_>>()
+    };
+    assert_eq!(groups(&["1", "2", "3"]), [0, 1, 1, 2, 2]);
+    let line = ["--name=x", "--rw=write", "--size=64k"];
+    assert_eq!(groups(&[&line[..], &["1", "2"]].concat()), [0, 0, 1, 1]);
+}
+
 /// fio 3.33 reads all 256 blocks of 64 KiB; a map of blocks that aren't there ended the job at the first of them.
 #[test]
 fn random_places_of_a_device_that_is_smaller_than_the_size_are_all_its_own() {

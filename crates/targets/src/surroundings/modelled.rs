@@ -99,7 +99,11 @@ fn common_multiple(one: ByteCount, other: ByteCount) -> ByteCount {
 }
 
 /// What the link can carry, as far as the layout uses its channels.
-fn link(machine: &SimulatedMachine, layout: &Layout, has_raid_controller: bool) -> Option<Link> {
+pub fn link(
+    machine: &SimulatedMachine,
+    layout: &Layout,
+    has_raid_controller: bool,
+) -> Option<Link> {
     let Ok(Profile::Link(profile)) = sim::profile::load(machine.link.as_ref()?) else {
         return None;
     };
