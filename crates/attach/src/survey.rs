@@ -12,17 +12,21 @@
 //!
 //! Nothing is written, and nothing that was read is believed beyond being shown.
 
+mod slots;
+
+pub use self::slots::Slot;
+use self::slots::{beside, not_in_sync, said_role, slots};
 use crate::disks::{Array, Disks, Part, Refused, Whole};
-use crate::event::{Event, Events};
+use crate::event::Events;
 use crate::past_damage::PastDamage;
 use crate::pools::Pools;
 use crate::sets::running::client::picture;
 use crate::sets::running::protocol::Doing;
 use crate::sets::sources::written_elsewhere;
 use ::host::probe::Unwrap;
-use ::md::assemble::{Choice, Found, Histories, Superblock, level_of};
-use ::md::superblock::{ALL_SECTORS, Role};
+use ::md::assemble::{Choice, Found, Histories, level_of};
 use rt::{DeviceRef, Request};
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use stdx::{ByteCount, MIB, Offset};
@@ -77,17 +81,6 @@ pub struct Place {
     pub lacks: Option<String>,
     /// Its partitions.
     pub parts: Vec<Place>,
-}
-
-/// A slot of a set.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Slot {
-    /// Who is in it; nobody where the member is missing.
-    pub device: Option<String>,
-    /// Whether that one has not all of its content yet.
-    pub rebuilding: bool,
-    /// So many events that one is behind, where it was taken back by force.
-    pub behind: Option<u64>,
 }
 
 /// Who has a set open for writing.
@@ -150,6 +143,8 @@ pub struct GroupSeen {
     pub uuid: String,
     /// Its physical volumes, each by its device and its UUID; one without a device is missing.
     pub physical: Vec<(Option<String>, String)>,
+    /// Those that are missing, by their UUIDs, each with how many bytes its device may have.
+    pub missing: Vec<(String, RangeInclusive<u64>)>,
     /// Its logical volumes, or why one can't be opened, by name.
     pub logical: Vec<Result<Place, (String, String)>>,
     /// All of its space.
@@ -193,6 +188,20 @@ impl Survey {
             groups: groups.map(|(at, one)| seen.group(at, one)).collect(),
         }
     }
+
+    /// What one of the disks' files, partitions and sets holds; nothing for what is none of these.
+    pub fn place(pools: &Pools, device: &DeviceRef) -> Option<Place> {
+        let seen = Seen { pools, disks: pools.disks() };
+        let disks = seen.disks;
+        if let Some(at) = disks.files.iter().position(|file| Rc::ptr_eq(file, device)) {
+            return Some(seen.file(at, device));
+        }
+        if let Some(at) = disks.arrays.iter().position(|set| Rc::ptr_eq(&set.device, device)) {
+            return Some(seen.place(seen.called(device), device, Whole::Array(at)));
+        }
+        let part = disks.parts.iter().find(|part| Rc::ptr_eq(&part.device, device))?;
+        Some(seen.part(seen.called(device), part, false))
+    }
 }
 
 struct Seen<'a> {
@@ -235,19 +244,20 @@ impl Seen<'_> {
         by_force: bool,
     ) -> (Option<&'static str>, Vec<Place>) {
         let parts = self.disks.parts.iter().filter(|part| part.on == whole);
-        let place = |part: &Part| {
-            let name = format!("{name}:{}", part.partition.number);
-            let holds = match whole {
-                Whole::Logical(..) => self.in_volume(&part.device),
-                Whole::File(_) | Whole::Array(_) => self.holds(&part.device),
-            };
-            let size = part.partition.len;
-            let lacks =
-                part.partition.cut.map(|all| format!("cut short: its table has it {all} long"));
-            Place { name, size, holds, by_force, lacks, parts: Vec::new() }
-        };
+        let place =
+            |part: &Part| self.part(format!("{name}:{}", part.partition.number), part, by_force);
         let form = parts.clone().next().map(|part| part.form);
         (form, parts.map(place).collect())
+    }
+
+    fn part(&self, name: String, part: &Part, by_force: bool) -> Place {
+        let holds = match part.on {
+            Whole::Logical(..) => self.in_volume(&part.device),
+            Whole::File(_) | Whole::Array(_) => self.holds(&part.device),
+        };
+        let size = part.partition.len;
+        let lacks = part.partition.cut.map(|all| format!("cut short: its table has it {all} long"));
+        Place { name, size, holds, by_force, lacks, parts: Vec::new() }
     }
 
     /// Whose device it is.
@@ -400,6 +410,7 @@ impl Seen<'_> {
             let found = group.found.get(name).map(|found| self.called(&found.device));
             (found, physical.id.to_string())
         });
+        let missing = group.missing().into_iter().map(|(id, sizes)| (id.to_string(), sizes));
         let extents: u64 = described.physical.values().map(|one| one.extents).sum();
         let free: u64 = described
             .physical
@@ -449,6 +460,7 @@ impl Seen<'_> {
             name: described.name.clone(),
             uuid: described.id.to_string(),
             physical: physical.collect(),
+            missing: missing.collect(),
             logical: logical.collect(),
             size: ByteCount(extents.saturating_mul(extent)),
             free: ByteCount(free.saturating_mul(extent)),
@@ -533,63 +545,4 @@ fn lacks(group: &Group, volume: &LogicalVolume) -> Option<String> {
     let why = missing.into_iter().chain(short).reduce(|one, other| format!("{one}, {other}"))?;
     let bytes = ByteCount(all.iter().map(|lacking| lacking.bytes).sum());
     Some(format!("it lacks {bytes} of data of group {}: {why}", group.group.name))
-}
-
-fn slots(choice: &Choice) -> Vec<Slot> {
-    let slot = |number: usize| {
-        let found = choice.member(number);
-        let rebuilding = found.is_some_and(|found| found.superblock.recovery_offset().is_some());
-        let taken = found.and_then(|found| {
-            let name = found.name();
-            choice.accepted.iter().find(|one| one.name == name)
-        });
-        let behind = taken.map(|one| one.of.saturating_sub(one.events));
-        Slot { device: found.map(Found::name), rebuilding, behind }
-    };
-    (0..choice.slots.len()).map(slot).collect()
-}
-
-/// Whether it was not stopped cleanly; or is to be resynchronised otherwise, and per cent of what was. Whoever stops a set cleanly puts
-/// down how far that is; one that nobody has started since it was made counts no events.
-fn not_in_sync(facts: &Superblock) -> (bool, Option<u64>) {
-    match facts.resync_offset() {
-        ALL_SECTORS => (false, None),
-        0 if facts.events() > 0 => (true, None),
-        done => {
-            let percent = u128::from(done) * 100 / u128::from(facts.size().max(1));
-            (false, Some(percent.min(100) as u64))
-        }
-    }
-}
-
-fn beside(choice: &Choice) -> Vec<(String, String)> {
-    let spares = choice.spares.iter().map(|found| (found.name(), "spare".to_owned()));
-    let journal = choice.journal.iter().map(|found| (found.name(), "journal".to_owned()));
-    let replacements = choice
-        .replacements
-        .iter()
-        .filter(|(slot, _)| choice.slots.get(*slot).is_some_and(Option::is_some));
-    let replacements =
-        replacements.map(|(slot, found)| (found.name(), format!("replacement of slot {slot}")));
-    let apart = choice.apart();
-    let left = choice.left_out.iter().map(|left| {
-        let device = left.found.name();
-        if let Some((_, member)) = apart.iter().find(|(one, _)| std::ptr::eq(*one, left)) {
-            return (device, format!("left out: it went on without {}", member.name()));
-        }
-        let text = Event::LeftOut { device: device.clone(), why: left.why }.to_string();
-        let why = text.replacen(&format!("{device}: "), "", 1);
-        (device, why)
-    });
-    spares.chain(journal).chain(replacements).chain(left).collect()
-}
-
-/// What a device says of itself.
-fn said_role(superblock: &Superblock) -> String {
-    match superblock.role() {
-        Some(Role::Slot(slot)) => format!("says that it is slot {slot}"),
-        Some(Role::Spare) => "spare".to_owned(),
-        Some(Role::Journal) => "journal".to_owned(),
-        Some(Role::Faulty) | None => "takes no part".to_owned(),
-    }
 }

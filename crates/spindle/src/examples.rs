@@ -51,6 +51,12 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "spindle -d disks lvm vgcreate vg0 data     # on the RAID set data",
         ],
     ),
+    (
+        "lvm pvcreate",
+        &[
+            "spindle -d copies lvm pvcreate --uuid Ybx2fK-Rk1v-9Zsd-gUuW-2mVq-bT0x-pLc7aE copies/sdb     # on a copy",
+        ],
+    ),
     ("lvm lvcreate", &["spindle -d disks lvm lvcreate vg0 -n home -L 10GiB"]),
     ("lvm lvremove", &["spindle -d disks lvm lvremove vg0/home -y"]),
     ("zpool", &["spindle -d disks zpool import", "spindle -d disks zpool status tank"]),

@@ -4,6 +4,9 @@
 //! sets of which they are members. RAID sets below what is changed are opened for writing, and stopped cleanly when
 //! it is done.
 
+mod restore;
+
+use self::restore::{PvcreateArgs, pvcreate};
 use crate::commands::dry_run::DryRunArgs;
 use crate::commands::elsewhere::volume_of_pool;
 use crate::commands::md::{Sink, copy};
@@ -49,6 +52,8 @@ enum LvmCommand {
     Dump(DumpArgs),
     /// Make a volume group of devices, which lose what they hold
     Vgcreate(VgcreateArgs),
+    /// Make a device the physical volume again that a group lacks, where its label was overwritten
+    Pvcreate(PvcreateArgs),
     /// Make a logical volume
     Lvcreate(LvcreateArgs),
     /// Remove a logical volume
@@ -158,6 +163,7 @@ fn dispatch(command: LvmCommand, devices: &[PathBuf]) -> Result<(), Failure> {
         LvmCommand::Lvs(args) => listed("lvs", &args, devices, lvs),
         LvmCommand::Dump(args) => dump(&args, devices),
         LvmCommand::Vgcreate(args) => vgcreate(&args, devices),
+        LvmCommand::Pvcreate(args) => pvcreate(&args, devices),
         LvmCommand::Lvcreate(args) => lvcreate(&args, devices),
         LvmCommand::Lvremove(args) => lvremove(&args, devices),
     }

@@ -16,13 +16,16 @@
 //!
 //! A set that can only be put together by force is looked into with `--force`, and the commands to type next say `--force` too.
 //!
-//! * [`seen`]: what was found. [`json`]: the same as JSON.
+//! * [`seen`]: what was found. [`json`]: the same as JSON. [`overwritten`]: what may be part of something, and does not say so any more.
 //!
 //! Exit status: 1 where something may not be read, so that what is shown is not all; else 0, also where something is shown that can't be
 //! opened, or nothing is found: that is the answer.
 
 mod json;
+mod overwritten;
 mod seen;
+
+pub use self::seen::held;
 
 use self::seen::{PoolSeen, Scan, described, is_rest, leaves, serve, single, unwrap};
 use super::zpool::Standing;
@@ -35,7 +38,6 @@ use attach::pools::running::protocol::Holder;
 use attach::survey::{GroupSeen, Holds, Place, ServedBy, SetSeen};
 use attach::typed::{self, quoted};
 use clap::Args;
-use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use volume::partition::copy_as_long;
@@ -253,7 +255,7 @@ impl Scan {
             out.line(1, &printable::line(&histories.to_string()));
         }
         if set.whole() < all {
-            self.may_be_members(out, set);
+            self.may_be_members(set).iter().for_each(|line| out.line(1, line));
         }
         match &set.place {
             Ok(place) => {
@@ -281,35 +283,6 @@ impl Scan {
                 self.next(out, 1, command);
             }
         }
-    }
-
-    /// Devices that may be members of a set although their superblocks don't say so.
-    fn may_be_members(&self, out: &mut Lines, set: &SetSeen) {
-        let is_of = |place: &&Place| matches!(&place.holds, Holds::Member(of) if *of == set.name);
-        let sizes: BTreeSet<u64> =
-            self.places().filter(is_of).map(|place| place.size.bytes()).collect();
-        let is_unknown = |place: &&Place| {
-            matches!(place.holds, Holds::Unknown | Holds::Nothing)
-                && sizes.contains(&place.size.bytes())
-        };
-        let names: Vec<String> =
-            self.places().filter(is_unknown).map(|place| shown(&place.name)).collect();
-        if !names.is_empty() {
-            let verb = if names.len() == 1 { "is" } else { "are" };
-            out.line(
-                1,
-                &format!(
-                    "{} {verb} as large as its members, and without a superblock: the guide's page \"My NAS died\" says what \
-                     can be tried where it was overwritten",
-                    names.join(", ")
-                ),
-            );
-        }
-    }
-
-    /// The devices and their partitions.
-    fn places(&self) -> impl Iterator<Item = &Place> {
-        self.survey.devices.iter().flat_map(|place| std::iter::once(place).chain(&place.parts))
     }
 
     fn group(&self, out: &mut Lines, depth: usize, group: &GroupSeen) {
@@ -358,6 +331,7 @@ impl Scan {
                 out.line(depth + 1, &format!("on {who}"));
             }
         }
+        self.may_be_physical(group).iter().for_each(|line| out.line(depth + 1, line));
         if let Some(command) = one_of_alike(group) {
             out.line(
                 depth + 1,
@@ -389,53 +363,11 @@ impl Scan {
     /// A place with its name, and what it holds.
     fn place(&self, out: &mut Lines, depth: usize, place: &Place) {
         let (name, size) = (shown(&place.name), place.size);
-        let what = match &place.holds {
-            Holds::Partitions(form) => format!("{form} partition table"),
-            Holds::Member(set) => format!("member of RAID set {}", shown(set)),
-            Holds::PoolDevice(pool) => format!("device of ZFS pool {}", shown(pool)),
-            Holds::PoolSpare => "spare or cache device of a ZFS pool".to_owned(),
-            Holds::Physical(group) => format!("physical volume of volume group {}", shown(group)),
-            Holds::OfSet(set) => {
-                format!(
-                    "begins as {} does, without a superblock: a member once, as it seems",
-                    shown(set)
-                )
-            }
-            Holds::Content(content) => described(content, place),
-            Holds::Signature(what, _) => (*what).to_owned(),
-            Holds::Unknown => "data of no form that is known here".to_owned(),
-            Holds::Nothing => "nothing".to_owned(),
-            // Why is told with what it lacks.
-            Holds::Unreadable(_) if place.lacks.is_some() => "its start can't be read".to_owned(),
-            Holds::Unreadable(why) => format!("can't be read: {}", printable::line(why)),
-        };
+        let what = held(place);
         let lacks = place.lacks.as_ref().map_or(String::new(), |lacks| format!(", {lacks}"));
         out.line(depth, &format!("{name}  {size}  {what}{}", printable::line(&lacks)));
-        if let Some((other, form)) = self.divided_like(place) {
-            out.line(
-                depth + 1,
-                &format!(
-                    "as large as {}, which has a partition table ({form}): the guide's page \"My NAS died\" says what can be tried \
-                     where its own was overwritten",
-                    shown(other)
-                ),
-            );
-        }
+        self.divided_like(place).iter().for_each(|line| out.line(depth + 1, line));
         self.below(out, depth + 1, place);
-    }
-
-    /// A disk that is divided, where one that is not known to hold anything may have been divided alike.
-    fn divided_like(&self, place: &Place) -> Option<(&str, &'static str)> {
-        let is_whole = self.survey.devices.iter().any(|one| one.name == place.name);
-        if !is_whole || !matches!(place.holds, Holds::Unknown | Holds::Nothing) {
-            return None;
-        }
-        let alike = self.survey.devices.iter().filter(|one| one.size == place.size);
-        let mut divided = alike.filter_map(|one| match one.holds {
-            Holds::Partitions(form) => Some((one.name.as_str(), form)),
-            _ => None,
-        });
-        divided.next()
     }
 
     /// The same of a set, whose name and size were told.

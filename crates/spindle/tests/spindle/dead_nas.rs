@@ -6,6 +6,7 @@
 mod copies;
 mod forced;
 mod in_part;
+mod labels;
 mod partitions;
 
 use crate::serving;

@@ -18,9 +18,9 @@ use std::collections::BTreeMap;
 use stdx::{ByteCount, Offset, Prng};
 
 /// Where LVM puts labels.
-const LABEL_SECTOR: u64 = 1;
+pub(super) const LABEL_SECTOR: u64 = 1;
 /// Where LVM puts metadata areas.
-const AREA_START: u64 = 4096;
+pub(super) const AREA_START: u64 = 4096;
 /// Where data begin by default: LVM's.
 pub const DATA_START: ByteCount = ByteCount::mib(1);
 /// LVM's default extent.
@@ -370,7 +370,12 @@ impl Group {
 type Allocated = (u64, Vec<(String, u64)>);
 
 /// Writes bytes that may not fill the last block: what lies there is kept.
-async fn write(device: &DeviceRef, at: u64, bytes: Vec<u8>, fua: bool) -> Result<(), LvmError> {
+pub(super) async fn write(
+    device: &DeviceRef,
+    at: u64,
+    bytes: Vec<u8>,
+    fua: bool,
+) -> Result<(), LvmError> {
     let block = device.geometry().logical_block;
     let start = Offset(at).round_down(block);
     let end = Offset(at + bytes.len() as u64).round_up(block);

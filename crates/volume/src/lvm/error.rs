@@ -96,14 +96,44 @@ pub enum LvmError {
     #[error("volume group {group}: its text has outgrown the metadata area of {device}")]
     TextTooLong { group: String, device: String },
     #[error(
-        "{device} has a label of a physical volume already: it belongs to another group or did"
+        "no volume group that is here lacks the physical volume {id}{}",
+        match .missing.is_empty() {
+            true => ": none lacks any, and a group of which no other device is here is not known".to_owned(),
+            false => format!("; missing are {}", of_groups(missing)),
+        }
     )]
-    Labelled { device: String },
+    NotMissing { id: Id, missing: Vec<(String, Id)> },
+    #[error("volume groups {} name the physical volume {id}: name with -d the devices of one of them alone", groups.join(" and "))]
+    SeveralName { id: Id, groups: Vec<String> },
+    #[error("volume group {group}: its physical volume {id} is there: {device}")]
+    IsThere { group: String, id: Id, device: String },
+    #[error("{device} is another physical volume of volume group {group}: {id}")]
+    IsAnother { group: String, id: Id, device: String },
+    #[error(
+        "{device} has {has} bytes, and the extents of the physical volume {id} of volume group {group} reach to {needed}: is it another one? \
+         If it was cut short, {} has them; what was cut off is lost", copy_as_long(.device, *.needed)
+    )]
+    TooShort { group: String, id: Id, device: String, has: u64, needed: u64 },
+    #[error(
+        "volume group {group}: the data of its physical volume {id} begin at byte {start}, which leaves no room for a metadata area before them: \
+         LVM made it without one"
+    )]
+    NoRoom { group: String, id: Id, start: u64 },
+    #[error(
+        "volume group {group}: its physical volume {id} has a boot loader area, which is not written here: LVM's pvcreate --uuid does"
+    )]
+    BootArea { group: String, id: Id },
 }
 
 /// So many extents.
 fn size_of(extents: u64, extent: ByteCount) -> ByteCount {
     ByteCount(extents.saturating_mul(extent.bytes()))
+}
+
+/// `vg0: ID, vg1: ID`.
+fn of_groups(missing: &[(String, Id)]) -> String {
+    let named = missing.iter().map(|(group, id)| format!("{group}: {id}"));
+    named.collect::<Vec<_>>().join(", ")
 }
 
 fn divided(stripes: usize) -> String {

@@ -10,6 +10,8 @@ use crate::lvm::text::Section;
 use async_recursion::async_recursion as boxed;
 use rt::DeviceRef;
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use stdx::MIB;
 
 /// A volume group with the devices that are there.
 #[derive(Clone)]
@@ -199,6 +201,24 @@ impl Group {
             (found.device.geometry().capacity.bytes() < needed).then_some((found, needed))
         });
         needed.collect()
+    }
+
+    /// Its physical volumes that are missing, each with how many bytes its device may have: what its extents need at the least, and at
+    /// the most what the text says that it had, rounded up to a MiB as whoever copies a device may do.
+    pub fn missing(&self) -> Vec<(Id, RangeInclusive<u64>)> {
+        let described = self.group.physical.iter();
+        let missing = described.filter(|(name, _)| !self.found.contains_key(*name));
+        let sizes = missing.map(|(_, described)| {
+            let extent = self.group.extent_sectors;
+            let needed = needed(described, extent);
+            // What is behind the last extent is less than one.
+            let most = match described.device_sectors {
+                Some(sectors) => sectors.saturating_mul(SECTOR),
+                None => needed.saturating_add(extent.saturating_mul(SECTOR)),
+            };
+            (described.id, needed..=most.div_ceil(MIB).saturating_mul(MIB))
+        });
+        sizes.collect()
     }
 
     /// The logical volume of this name.

@@ -20,6 +20,8 @@ use stdx::bytes::{FormatError, Problem, Reader};
 
 /// A label lies in one of the first so many sectors.
 pub const LABEL_SECTORS: u64 = 4;
+/// What a label begins with.
+pub(super) const SIGNATURE: &[u8; 8] = b"LABELONE";
 /// Pairs in a list of areas at the most; two fit before the sector's end, as a rule there is one.
 const AREAS_MAX: usize = 8;
 /// Of the text of an identity.
@@ -112,7 +114,7 @@ impl Label {
     /// Where there is one that is damaged.
     pub fn decode(sector: &[u8], number: u64) -> Result<Option<Label>, FormatError> {
         let fields = Reader::little("LVM label", sector);
-        if fields.slice("signature", 0, 8)? != b"LABELONE" {
+        if fields.slice("signature", 0, 8)? != SIGNATURE {
             return Ok(None);
         }
         let covered = fields.slice("label", 0, SECTOR as usize)?;
@@ -168,7 +170,7 @@ impl Label {
         body.extend_from_slice(&EXTENSION_VERSION.to_le_bytes());
         body.extend_from_slice(&EXTENSION_USED.to_le_bytes());
         let mut sector = [0; SECTOR as usize];
-        sector[..8].copy_from_slice(b"LABELONE");
+        sector[..8].copy_from_slice(SIGNATURE);
         sector[8..16].copy_from_slice(&number.to_le_bytes());
         sector[20..24].copy_from_slice(&(HEADER_BYTES as u32).to_le_bytes());
         sector[24..32].copy_from_slice(b"LVM2 001");

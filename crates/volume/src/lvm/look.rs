@@ -126,7 +126,7 @@ async fn text_of(device: &DeviceRef, header: &AreaHeader) -> Result<Option<Text>
     Ok(Some(text))
 }
 
-fn parsed(bytes: &[u8]) -> Result<Text, MetadataError> {
+pub(super) fn parsed(bytes: &[u8]) -> Result<Text, MetadataError> {
     let text = String::from_utf8_lossy(bytes);
     let text = Section::parse(text.trim_end_matches('\0'))?;
     Ok((VolumeGroup::of_text(&text)?, text))
@@ -160,7 +160,7 @@ pub(super) async fn older_texts(found: &Found) -> Vec<Text> {
     texts
 }
 
-async fn text_bytes(
+pub(super) async fn text_bytes(
     device: &DeviceRef,
     header: &AreaHeader,
     location: &Location,

@@ -41,6 +41,8 @@ pub struct PhysicalVolume {
     pub start_sector: u64,
     /// How many extents it has.
     pub extents: u64,
+    /// How large its device was, in sectors of 512 B, where the text says.
+    pub device_sectors: Option<u64>,
 }
 
 /// A logical volume.
@@ -162,7 +164,8 @@ impl VolumeGroup {
                 return Err(MetadataError::TooMany { place, what, max: PHYSICAL_MAX });
             }
             let (start_sector, extents) = (place.count("pe_start")?, place.count("pe_count")?);
-            let volume = PhysicalVolume { id: place.id()?, start_sector, extents };
+            let device_sectors = place.count("dev_size").ok();
+            let volume = PhysicalVolume { id: place.id()?, start_sector, extents, device_sectors };
             physical.insert(name.to_owned(), volume);
         }
         let extent_sectors = group.count("extent_size")?;

@@ -26,6 +26,8 @@
 //! an area with its old text or its new one, and a group with one of both: whoever opens it next takes
 //! the newer. So a change must not need that all physical volumes have it: nothing moves data.
 //!
+//! **A physical volume whose label and text were overwritten** is [written anew](restore) by what the others' text says.
+//!
 //! **What is supported.** Segments of type `striped`, which is LVM's name for linear ones too. All others
 //! (mirrors, RAID, thin pools, snapshots, caches) are listed and refused by name when opened. A group
 //! with something unknown in it can be read; a change keeps every word of the text that it does not
@@ -46,6 +48,7 @@ pub mod label;
 pub mod look;
 pub mod metadata;
 pub mod open;
+pub mod restore;
 pub mod text;
 
 pub use alike::{Alike, Beneath, Labels};
@@ -54,6 +57,7 @@ pub use group::{FoundGroups, Group, find_groups, groups_of};
 pub use look::{Found, is_labelled};
 pub use metadata::{LogicalVolume, PhysicalVolume, Segment, VolumeGroup};
 pub use open::{Lacking, Lacks};
+pub use restore::group_lacking;
 
 /// The unit of sizes and places in the text.
 pub const SECTOR: u64 = 512;

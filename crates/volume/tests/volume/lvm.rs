@@ -12,14 +12,14 @@ use crate::world;
 
 use proptest::prelude::*;
 use rt::filter::{PowerCut, Slice};
-use rt::{Buf, DeviceRef, IoErrorKind, MemoryDevice, Request, Rt};
+use rt::{Buf, DeviceRef, IoErrorKind, MemoryDevice, Request, Rt, SgList};
 use std::rc::Rc;
 use stdx::{ByteCount, Offset, Prng};
 use volume::lvm::change::{Origin, Wanted, create_group};
 use volume::lvm::label::Label;
 use volume::lvm::metadata::Mapping;
 use volume::lvm::text::{Node, Section, Value};
-use volume::lvm::{FoundGroups, Group, Lacks, LvmError, find_groups};
+use volume::lvm::{FoundGroups, Group, Lacks, LvmError, SECTOR, find_groups, group_lacking};
 use world::*;
 
 const SIZE: ByteCount = ByteCount::mib(64);
@@ -314,6 +314,214 @@ fn a_power_cut_at_any_write_leaves_the_old_group_or_the_new_one() {
         }
     }
     assert!(cuts >= 8 * 6, "{cuts} cuts");
+}
+
+/// Where data begin on LVM's disks.
+const DATA: u64 = 1 << 20;
+
+/// LVM's disks, of which this one begins with noise up to its data, but for its first sector; and which physical volume that was.
+async fn overwritten(number: usize) -> (Vec<Rc<MemoryDevice>>, Group, volume::lvm::label::Id) {
+    let disks = of_lvm();
+    let whole = only_group(&devices(&disks)).await;
+    let is_it = |device: &DeviceRef| *device.name() == *format!("d{number}");
+    let found = whole.found.values().find(|found| is_it(&found.device)).expect("it is there");
+    let id = found.label.id;
+    let mut noise = vec![0; (DATA - SECTOR) as usize];
+    Prng::new(number as u64).fill(&mut noise);
+    disks[number].poke(Offset(SECTOR), &SgList::from(Buf::copy_of(&noise)));
+    (disks, whole, id)
+}
+
+fn bytes(disk: &MemoryDevice, at: u64, len: u64) -> Vec<u8> {
+    disk.peek(Offset(at), ByteCount(len)).to_vec()
+}
+
+/// What could break: the text is another than the others', so that LVM warns; a byte of the data, or of another disk, is written; an old
+/// label before ours counts.
+#[test]
+fn a_physical_volume_that_was_overwritten_is_made_again_and_nothing_else_is_written() {
+    run(|rt| async move {
+        for number in 0..3 {
+            let (disks, whole, id) = overwritten(number).await;
+            let device = whole.open(&rt, "str").expect("opened");
+            let content = Buf::fill(0x5a5a_1234, 12 << 20);
+            let write = Request::write(Offset(0), content.clone());
+            device.submit(write).await.expect("written");
+            let stranger = Label {
+                id: whole.group.id,
+                device_bytes: SIZE.bytes(),
+                data: Vec::new(),
+                metadata: Vec::new(),
+            };
+            let is_labelled = number == 2;
+            if is_labelled {
+                disks[number].poke(Offset(0), &SgList::from(Buf::copy_of(&stranger.encode(0))));
+            }
+            let before: Vec<Vec<u8>> = disks.iter().map(|disk| bytes(disk, 0, 2 * DATA)).collect();
+            let there: Vec<DeviceRef> = devices(&disks)
+                .into_iter()
+                .filter(|one| *one.name() != *format!("d{number}"))
+                .collect();
+            let lacking = only_group(&there).await;
+            let device: DeviceRef = Rc::clone(&disks[number]) as DeviceRef;
+            let group = group_lacking(std::slice::from_ref(&lacking), id).expect("it lacks that");
+            group.restore_physical(id, &device).await.expect("made");
+
+            let FoundGroups { groups, errors, apart, .. } = find_groups(&devices(&disks)).await;
+            assert!(errors.is_empty() && apart.is_empty(), "{errors:?}");
+            let [again] = &groups[..] else { panic!("it is one group") };
+            assert_eq!((&again.group, again.found.len()), (&whole.group, 3));
+            assert!(again.missing().is_empty());
+            let found = again.found.values().find(|found| found.label.id == id).expect("there");
+            assert_eq!(found.label.device_bytes, SIZE.bytes());
+            let device = again.open(&rt, "str").expect("opened");
+            let read = Request::read(Offset(0), ByteCount::mib(12));
+            assert!(device.submit(read).await.expect("read").to_vec() == content.bytes());
+
+            let after: Vec<Vec<u8>> = disks.iter().map(|disk| bytes(disk, 0, 2 * DATA)).collect();
+            let (area, text) = (4096, 2214);
+            for (other, (before, after)) in before.iter().zip(&after).enumerate() {
+                if other != number {
+                    assert!(before == after, "d{other} was written");
+                    continue;
+                }
+                // Sector 0 stays but for a label; behind the label's sector all stays up to the area, and behind its text.
+                let kept = [(0, 512), (1024, area), (area + 512 + 2560, before.len())];
+                for (from, to) in kept.into_iter().skip(usize::from(is_labelled)) {
+                    assert!(before[from..to] == after[from..to], "d{other}: {from} to {to}");
+                }
+                assert!(!is_labelled || after[..512] == [0; 512]);
+                // Letter for letter what the others have, comments too.
+                let of_lvm = &HEADS[(number + 1) % 3][area + 5632..][..text];
+                assert!(of_lvm.starts_with(b"vgtest {") && of_lvm.contains(&b'#'));
+                assert!(&after[area + 512..][..text] == of_lvm);
+            }
+        }
+    });
+}
+
+/// What could break: a power cut leaves half a physical volume, which can't be made again.
+#[test]
+fn a_power_cut_leaves_a_physical_volume_missing_or_made_again() {
+    let mut missing = 0;
+    for seed in 0..4 {
+        for write in 1.. {
+            let is_cut = run(move |rt| async move {
+                let (disks, whole, id) = overwritten(1).await;
+                let others = [&disks[0], &disks[2]].map(|disk| Rc::clone(disk) as DeviceRef);
+                let lacking = only_group(&others).await;
+                let cut = PowerCut::new(Rc::clone(&disks[1]) as DeviceRef, &rt);
+                cut.cut_at_write(write, Prng::new(seed));
+                let result = lacking.restore_physical(id, &(Rc::clone(&cut) as DeviceRef)).await;
+                let is_cut = cut.is_cut();
+                if !is_cut {
+                    cut.cut(Prng::new(seed));
+                }
+                let after = cut.power_on().await.expect("it is whole");
+                let mut all = others.to_vec();
+                all.push(Rc::clone(&after) as DeviceRef);
+                let group = only_group(&all).await;
+                assert_eq!(group.group, whole.group);
+                let is_missing = !group.missing().is_empty();
+                assert!(is_missing || group.found.len() == 3);
+                assert!(result.is_err() || !is_missing, "what was answered stays");
+                if is_missing {
+                    let device = Rc::clone(&after) as DeviceRef;
+                    group.restore_physical(id, &device).await.expect("made at the second try");
+                    assert!(only_group(&all).await.missing().is_empty());
+                }
+                (is_cut, is_missing)
+            });
+            missing += u32::from(is_cut.1);
+            if !is_cut.0 {
+                break;
+            }
+        }
+    }
+    assert!(missing >= 4 * 2, "{missing} times it was missing");
+}
+
+#[test]
+fn a_device_that_can_not_be_the_physical_volume_is_refused_before_it_is_written() {
+    run(|_| async {
+        let (disks, whole, id) = overwritten(1).await;
+        let (own, others) = (
+            devices(&disks[1..2]),
+            [&disks[0], &disks[2]].map(|disk| Rc::clone(disk) as DeviceRef),
+        );
+        let before = bytes(&disks[1], 0, DATA);
+        let group = only_group(&others).await;
+        let mib = |mib: u64| mib << 20;
+        assert_eq!(group.missing(), [(id, mib(61)..=mib(64))]);
+        let mut unsaid = group.clone();
+        unsaid.group.physical.values_mut().for_each(|one| one.device_sectors = None);
+        assert_eq!(unsaid.missing(), [(id, mib(61)..=mib(65))]);
+
+        // Which group.
+        let nobody = whole.group.id;
+        let groups = [group.clone()];
+        let error = group_lacking(&groups, nobody).err().expect("none names it");
+        assert_eq!(
+            error,
+            LvmError::NotMissing { id: nobody, missing: vec![("vgtest".into(), id)] }
+        );
+        assert!(error.to_string().contains(&format!("missing are vgtest: {id}")), "{error}");
+        let error = group_lacking(&[whole.clone()], nobody).err().expect("none names it");
+        assert!(error.to_string().contains("none lacks any"), "{error}");
+        let error = group_lacking(&[whole], id).err().expect("it is there");
+        assert_eq!(
+            error.to_string(),
+            format!("volume group vgtest: its physical volume {id} is there: d1")
+        );
+        let two = [group.clone(), group.clone()];
+        let error = group_lacking(&two, id).err().expect("it is of two");
+        assert!(matches!(error, LvmError::SeveralName { .. }), "{error}");
+
+        // Which device.
+        let other = group.check_restorable(id, &others[0]);
+        assert!(matches!(other, Err(LvmError::IsAnother { .. })), "{other:?}");
+        let short = ByteCount(mib(61) - 4096);
+        let short = Slice::called("short", Rc::clone(&own[0]), Offset(0), short) as DeviceRef;
+        let error = group.check_restorable(id, &short).expect_err("it is too short");
+        assert!(error.to_string().contains("truncate -s 63963136 COPY"), "{error}");
+        let enough = Slice::called("enough", Rc::clone(&own[0]), Offset(0), ByteCount(mib(61)));
+        assert_eq!(group.check_restorable(id, &(enough as DeviceRef)), Ok(()));
+
+        // What the group says.
+        let refused = async |change: &dyn Fn(&mut Group)| {
+            let mut group = group.clone();
+            change(&mut group);
+            group.restore_physical(id, &own[0]).await.expect_err("it is refused")
+        };
+        let name = group.group.physical.iter().find(|(_, one)| one.id == id).expect("there").0;
+        let older = refused(&|group| group.is_older = true).await;
+        assert!(matches!(older, LvmError::Older { .. }), "{older}");
+        let outdated = refused(&|group| group.outdated.push(("d0".into(), 2))).await;
+        assert!(matches!(outdated, LvmError::Outdated { .. }), "{outdated}");
+        let two = refused(&|group| group.contradicting.push("d0".into())).await;
+        assert!(matches!(two, LvmError::TwoTexts { .. }), "{two}");
+        let start = |sector: u64| {
+            move |group: &mut Group| {
+                group.group.physical.get_mut(name).expect("there").start_sector = sector;
+            }
+        };
+        // The text has 2214 bytes, its area's header 512.
+        for sector in [0, 8, 9, 8 + 1 + 4] {
+            let error = refused(&start(sector)).await;
+            assert!(matches!(error, LvmError::NoRoom { .. }), "{sector}: {error}");
+        }
+        let with_boot_area = |group: &mut Group| {
+            let volumes = group.text.section_mut("vgtest").section_mut("physical_volumes");
+            volumes.section_mut(name).set("ba_start", Value::Number(2048));
+        };
+        let boot = refused(&with_boot_area).await;
+        assert!(matches!(boot, LvmError::BootArea { .. }), "{boot}");
+        assert!(bytes(&disks[1], 0, DATA) == before);
+
+        let mut group = group.clone();
+        start(8 + 1 + 5)(&mut group);
+        group.restore_physical(id, &own[0]).await.expect("there is room for the text");
+    });
 }
 
 #[test]

@@ -108,6 +108,30 @@ pub fn is_rest(place: &Place) -> bool {
     is_unknown && place.lacks.is_some()
 }
 
+/// What a place holds, in words.
+pub fn held(place: &Place) -> String {
+    match &place.holds {
+        Holds::Partitions(form) => format!("{form} partition table"),
+        Holds::Member(set) => format!("member of RAID set {}", printable::word(set)),
+        Holds::PoolDevice(pool) => format!("device of ZFS pool {}", printable::word(pool)),
+        Holds::PoolSpare => "spare or cache device of a ZFS pool".to_owned(),
+        Holds::Physical(group) => {
+            format!("physical volume of volume group {}", printable::word(group))
+        }
+        Holds::OfSet(set) => {
+            let set = printable::word(set);
+            format!("begins as {set} does, without a superblock: a member once, as it seems")
+        }
+        Holds::Content(content) => described(content, place),
+        Holds::Signature(what, _) => (*what).to_owned(),
+        Holds::Unknown => "data of no form that is known here".to_owned(),
+        Holds::Nothing => "nothing".to_owned(),
+        // Why is told with what it lacks.
+        Holds::Unreadable(_) if place.lacks.is_some() => "its start can't be read".to_owned(),
+        Holds::Unreadable(why) => format!("can't be read: {}", printable::line(why)),
+    }
+}
+
 /// A file system in words: `ext4 "home", 1 GiB of 2 GiB, not unmounted cleanly`.
 pub fn described(content: &volume::content::Content, place: &Place) -> String {
     let mut text = content.kind.name().to_owned();
