@@ -419,7 +419,8 @@ mod tests {
         let edges = Some((2e8, 1e8));
         // Half of the bytes lie outside of where the rate is the root of (4 + 1) / 2: 0.58 of the cylinders lie inside, twice.
         assert!((time(&far(2), edges, None) - 2.0 * (2.5_f64.sqrt() - 1.0)).abs() < 1e-9);
-        assert!(time(&far(3), edges, None) > 1.05);
+        let (middle, inner) = (3_f64.sqrt() - 2_f64.sqrt(), 2_f64.sqrt() - 1.0);
+        assert!((time(&far(3), edges, None) - 2.0 * middle - inner).abs() < 1e-9);
         assert!((time(&far(2), None, None) - 1.0).abs() < 1e-9);
         let near = "level = 'raid10'\ndisks = 8";
         assert!((time(near, edges, None) - 1.0).abs() < 1e-9);

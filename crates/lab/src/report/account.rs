@@ -13,6 +13,11 @@ const CHANCE_MIN: f64 = 1e-9;
 /// A range whose ends lie no farther apart than by this factor is not shown: it is what the figure's digits say.
 const RANGE_NARROW: f64 = 1.1;
 
+/// Parameters that a stream has, and nothing else.
+const STREAM: [&str; 2] = ["op", "streams"];
+/// Where streams are, which decides what disks that turn give, and of what one is compared with several.
+const PLACE_OF_STREAMS: &str = "one from the volume's start, several each in a part of it; a hard disk is fastest at its start, and half as fast at its end";
+
 /// The parameters that all cells of a workload share, a line a workload: what a table of cells does not show. Behind them what
 /// the loads of operations were asked.
 pub fn fixed_parameters(results: &Results) -> Vec<(String, Vec<(String, String)>)> {
@@ -38,7 +43,10 @@ pub fn fixed_parameters(results: &Results) -> Vec<(String, Vec<(String, String)>
                 && cells.iter().all(|cell| cell.parameters.get(*key) == Some(value))
         };
         let pairs = first.parameters.iter().filter(same);
-        pairs.map(|(key, value)| (key.clone(), value.clone())).collect()
+        let pairs = pairs.map(|(key, value)| (key.clone(), value.clone()));
+        let is_stream = STREAM.iter().all(|name| first.parameters.contains_key(*name));
+        let place = is_stream.then(|| ("place".to_owned(), PLACE_OF_STREAMS.to_owned()));
+        pairs.chain(place).collect()
     };
     let lines = workloads.into_iter().map(|(name, cells)| (name.to_owned(), fixed(&cells)));
     lines.chain(loads).filter(|(_, pairs)| !pairs.is_empty()).collect()

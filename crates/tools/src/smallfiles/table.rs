@@ -3,12 +3,22 @@
 use super::figures::{Phase, SmallFilesOutcome};
 use std::fmt::Write;
 
+/// `1 thread`, `4 threads`.
+fn counted(count: u64, one: &str, several: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { several })
+}
+
 /// The table of a run.
 pub fn text(outcome: &SmallFilesOutcome) -> String {
     let plan = &outcome.plan;
     let mut text = format!(
-        "{} files of {} in {} directories, {} threads, blocks of {}; {}\n\n",
-        plan.files, plan.sizes, plan.directories, plan.threads, plan.block, outcome.content
+        "{} files of {} in {}, {}, blocks of {}; {}\n\n",
+        plan.files,
+        plan.sizes,
+        counted(plan.directories, "directory", "directories"),
+        counted(plan.threads.into(), "thread", "threads"),
+        plan.block,
+        outcome.content
     );
     text.push_str(
         "phase       files     files/s      MB/s    mean µs     p50 µs     p99 µs     max µs   CPU%\n",

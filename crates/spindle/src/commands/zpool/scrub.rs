@@ -313,7 +313,8 @@ impl Table<'_> {
             let _ = write!(out, "  {note}");
         }
         if let Some(copies) = self.copies.get(&node.vdev.guid) {
-            let _ = write!(out, ", {copies} copies of blocks missing");
+            let comma = if self.lacking.note(node).is_some() { "," } else { " " };
+            let _ = write!(out, "{comma} {copies} copies of blocks missing");
         }
         out.push('\n');
         node.children.iter().for_each(|child| self.vdev(out, child, depth + 2));
@@ -348,7 +349,8 @@ fn as_text(
         let _ = writeln!(
             out,
             "status: {devices} returned wrong data or none, and all of it was rebuilt from the others\n\
-             action: replace what is failing, or run 'zpool scrub {}' where the pool is in use, which mends it",
+             action: replace what is failing, or let OpenZFS, where the pool is in use, mend it by its 'zpool scrub {}'; nothing is lost, and \
+             'zfs cp -r' copies the files out",
             printable::word(spa.name())
         );
     }
