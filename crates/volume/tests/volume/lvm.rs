@@ -466,7 +466,8 @@ fn a_device_that_can_not_be_the_physical_volume_is_refused_before_it_is_written(
             LvmError::NotMissing { id: nobody, missing: vec![("vgtest".into(), id)] }
         );
         assert!(error.to_string().contains(&format!("missing are vgtest: {id}")), "{error}");
-        let error = group_lacking(&[whole.clone()], nobody).err().expect("none names it");
+        let error =
+            group_lacking(std::slice::from_ref(&whole), nobody).err().expect("none names it");
         assert!(error.to_string().contains("none lacks any"), "{error}");
         let error = group_lacking(&[whole], id).err().expect("it is there");
         assert_eq!(
