@@ -353,6 +353,7 @@ fn a_side_that_was_away_several_times_lacks_what_was_written_each_time() {
 /// What could break: it is said to be damaged, and not what would help.
 #[test]
 fn a_side_that_lacks_what_the_pool_cant_be_opened_without_says_who_has_it() {
+    fixtures::takes_long!();
     let folder = fixtures::scratch::folder();
     let place = folder.path();
     mirror(place);
