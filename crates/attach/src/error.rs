@@ -263,6 +263,8 @@ pub enum Error {
     OwnExport { uri: String },
     #[error("pool {name} can't be written: {error}")]
     NotWritten { name: String, error: Box<spa::live::LiveError> },
+    #[error("pool {name} can't be written: {error}; {}", damaged_mend(.name, .error))]
+    PoolDamaged { name: String, error: Box<spa::live::LiveError> },
     #[error(
         "pool {name} was not exported: another host may have it in use. If none has, say so with -f"
     )]
@@ -598,6 +600,19 @@ fn lost_mend(pool: &str, before: Option<u64>) -> String {
              zpool import -FX {pool} takes it back to before, and {take} {pool} takes it as it is"
         ),
         None => format!(": find what is missing; {take} {pool} takes it as it is"),
+    }
+}
+
+/// What to do about a pool that opens for reading, and of which what is needed to write it is damaged.
+fn damaged_mend(pool: &str, error: &spa::live::LiveError) -> String {
+    let back = format!(
+        "spindle zpool import -FXn {pool} says whether an older state of it is whole, and -FX takes it back to that"
+    );
+    match error {
+        spa::live::LiveError::Dtl(_) => {
+            format!("{back}; spindle zpool import --accept-loss {pool} takes it as it is")
+        }
+        _ => back,
     }
 }
 

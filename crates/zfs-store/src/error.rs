@@ -30,6 +30,8 @@ impl fmt::Display for Bookmark {
 pub struct BlockError {
     /// Which one.
     pub at: Bookmark,
+    /// The group in which it was written, as its pointer has it.
+    pub birth: u64,
     /// Why.
     pub kind: BlockErrorKind,
 }

@@ -76,8 +76,8 @@ impl ReadBlocks for Zio {
     fn read(&self, request: BlockRequest) -> BlockFuture {
         let shared = Rc::clone(&self.shared);
         Box::pin(async move {
-            let at = request.at;
-            shared.read(request).await.map_err(|kind| BlockError { at, kind })
+            let (at, birth) = (request.at, request.pointer.physical_birth());
+            shared.read(request).await.map_err(|kind| BlockError { at, birth, kind })
         })
     }
 }

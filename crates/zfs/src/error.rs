@@ -178,6 +178,14 @@ impl ZfsError {
         }
     }
 
+    /// The group in which the block was written that can't be had, if it is one that was written.
+    pub fn birth(&self) -> Option<u64> {
+        match self {
+            ZfsError::Block(error) => Some(error.birth).filter(|birth| *birth > 0),
+            _ => None,
+        }
+    }
+
     /// Where it happened, as far as that is known.
     pub fn place(&self) -> Bookmark {
         match self {

@@ -270,7 +270,8 @@ mod tests {
     /// What could break: who serves a volume tells its user of a broken disk where a key is missing, or a device was unplugged.
     #[test]
     fn a_missing_key_or_device_is_no_broken_medium() {
-        let of = |kind| kind_of(&ZfsError::Block(BlockError { at: Default::default(), kind }));
+        let of =
+            |kind| kind_of(&ZfsError::Block(BlockError { at: Default::default(), birth: 0, kind }));
         assert_eq!(of(BlockErrorKind::NoKey), IoErrorKind::Locked);
         assert_eq!(of(BlockErrorKind::Missing(1)), IoErrorKind::TooFewMembers);
         assert_eq!(of(BlockErrorKind::Io(IoErrorKind::Gone)), IoErrorKind::Gone);

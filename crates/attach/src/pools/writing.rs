@@ -26,7 +26,7 @@ use ::zfs::spa::add::NewVdevs;
 use ::zfs::spa::config::LabelState;
 use ::zfs::spa::datasets::{TaskError, Tasks};
 use ::zfs::spa::freeing::Unreadable;
-use ::zfs::spa::live::{GivenUpLog, Live, LiveOptions};
+use ::zfs::spa::live::{GivenUpLog, Live, LiveError, LiveOptions};
 use ::zfs::spa::rewind::{self, Back};
 use ::zfs::spa::{Apart, FoundPool, OpenOptions, PoolState, Spa};
 use rt::DeviceRef;
@@ -132,10 +132,19 @@ pub(crate) fn open_live(
     let options = LiveOptions {
         taken_back: how.rewind.is_some() || how.checkpoint,
         without_log: how.without_log,
+        accepts_loss: how.accepts_loss,
         ..LiveOptions::default()
     };
     let opened = pools.wait(async move { Live::open_with(spa, &fresh, options).await });
-    let failed = |error| Error::NotWritten { name: found.name.clone(), error: Box::new(error) };
+    let failed = |error: LiveError| {
+        let (name, error) = (found.name.clone(), Box::new(error));
+        match &*error {
+            LiveError::Dtl(reason) | LiveError::Zfs(reason) if reason.is_damage() => {
+                Error::PoolDamaged { name, error }
+            }
+            _ => Error::NotWritten { name, error },
+        }
+    };
     let live = opened.map(Rc::new).map_err(failed)?;
     for GivenUpLog { name, records, error } in live.logs_given_up() {
         pools.disks().context().tell(Event::LogGivenUp { dataset: name, records, error });

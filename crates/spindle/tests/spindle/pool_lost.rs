@@ -45,7 +45,7 @@ fn contents(place: &Path) -> Vec<Vec<u8>> {
 
 /// The group before what is lost.
 fn group_before(place: &Path) -> String {
-    let status = done(place, &["zpool", "status", "z"]);
+    let status = done(place, &["zpool", "status"]);
     let (_, rest) = status.split_once("'zfs -T ").expect("a group is named");
     rest.split_once('\'').expect("a number").0.to_owned()
 }
@@ -218,4 +218,195 @@ fn a_pool_of_which_nothing_is_lost_is_written_without_a_word() {
         fs::rename(&beside, &there).expect("it is back");
     }
     done(place, &["zfs", "create", "z/3"]);
+}
+
+/// Two sides of a mirror `m`, each in a folder of its own as well, and both in `both`.
+fn mirror(place: &Path) {
+    for folder in ["both", "a", "b"] {
+        fs::create_dir(place.join(folder)).expect("a folder");
+    }
+    add_disks(&place.join("both"), &["a", "b"], DISK);
+    for disk in ["a", "b"] {
+        let alone = place.join(disk).join(disk);
+        fs::hard_link(place.join("both").join(disk), alone).expect("a link");
+    }
+    fs::write(place.join("file"), fixtures::noise(1, 700_000)).expect("a file");
+    done(&place.join("both"), &["zpool", "create", "m", "mirror", "a", "b"]);
+}
+
+/// A file is written to what is in a folder.
+fn write(folder: &Path, to: &str) {
+    done(folder, &["zfs", "cp", "../file", &format!("m:/{to}")]);
+}
+
+/// Whether what is in a folder has a file whole.
+fn has(folder: &Path, before: &[&str], name: &str) -> bool {
+    let (file, name) = (fs::read(folder.join("../file")).expect("a file"), format!("m:{name}"));
+    let read = run(folder, &[before, &["cat", &name]].concat());
+    read.status.success() && read.stdout == file
+}
+
+/// A copy of what is in a folder, beside the same file.
+fn copy_of(folder: &Path, disk: &str) -> TempDir {
+    let copy = fixtures::scratch::folder();
+    fs::create_dir(copy.path().join("alone")).expect("a folder");
+    fixtures::copy(&folder.join(disk), &copy.path().join("alone").join(disk));
+    fixtures::copy(&folder.join("../file"), &copy.path().join("file"));
+    copy
+}
+
+/// What could break: what a side lacks that was away is noted on the other side alone; where that one is away now, the first counts for
+/// whole, and is refused for what nobody can do anything about.
+#[test]
+fn a_side_that_was_away_and_is_alone_lacks_what_it_has_no_note_of() {
+    fixtures::takes_long!();
+    let folder = fixtures::scratch::folder();
+    let place = folder.path();
+    mirror(place);
+    let (both, a, b) = (place.join("both"), place.join("a"), place.join("b"));
+    write(&both, "before");
+    write(&b, "away");
+    write(&both, "after");
+    let lost = format!("not all that was written in {}", noted(&both));
+    let group = group_before(&a);
+    for command in [
+        &["zpool", "status", "m"][..],
+        &["zpool", "status", "-x"],
+        &["zpool", "list"],
+        &["zpool", "import"],
+        &["scan"],
+        &["zfs", "ls", "m:"],
+    ] {
+        let (printed, said) = printed_and_said(&a, command);
+        assert!(format!("{printed}{said}").contains(&lost), "{command:?}: {printed}{said}");
+    }
+    let read = run(&a, &["zfs", "cat", "m:away"]);
+    let said = String::from_utf8_lossy(&read.stderr);
+    assert!(!read.status.success() && said.contains(&format!("'zfs -T {group}'")), "{said}");
+    assert!(has(&a, &["zfs", "-T", &group], "before"));
+    let contents = fs::read(a.join("a")).expect("it is read");
+    for command in [&["zfs", "create", "m/x"][..], &["zpool", "import", "m"]] {
+        refused(&a, command, REFUSED);
+        refused(&a, command, "zpool import -FX m takes it back");
+        refused(&a, command, "zpool import --accept-loss m takes it as it is");
+    }
+    for how in ["-F", "-Fn"] {
+        refused(&a, &["zpool", "import", how, "m"], "-FX goes further back");
+    }
+    let told = done(&a, &["zpool", "import", "-FXn", "m"]);
+    assert!(told.contains("Would be able to return m to its state as of "), "{told}");
+    assert!(contents == fs::read(a.join("a")).expect("it is read"), "nothing was written");
+
+    let copy = copy_of(&a, "a");
+    let back = copy.path().join("alone");
+    let told = done(&back, &["zpool", "import", "-FX", "m"]);
+    assert!(told.contains("Pool m returned to its state as of "), "{told}");
+    write(&back, "later");
+    assert!(has(&back, &["zfs"], "before") && has(&back, &["zfs"], "later"));
+    let status = done(&back, &["zpool", "status", "m"]);
+    assert!(!status.contains(LOST), "{status}");
+    judge(&back, "m");
+
+    let told = done(&a, &["zpool", "import", "--accept-loss", "-Fn", "m"]);
+    assert!(told.contains("m can be imported as it is."), "{told}");
+    let (_, said) = printed_and_said(&a, &["zpool", "import", "--accept-loss", "m"]);
+    assert!(said.contains(&lost), "it is told all the same: {said}");
+    write(&a, "later");
+    let status = done(&a, &["zpool", "status", "m"]);
+    assert!(status.contains(&lost), "{status}");
+    let all = ["before", "after", "later"];
+    assert!(all.iter().all(|name| has(&a, &["zfs"], name)));
+    // The other side is back: what each lacks that was noted the other one has.
+    for name in all.iter().chain(&["away"]) {
+        assert!(has(&both, &["zfs"], name), "{name}");
+    }
+    assert!(!done(&both, &["zpool", "status", "m"]).contains(LOST));
+    judge(&both, "m");
+}
+
+/// The groups that the only device lacks that lacks some, in words.
+fn noted(folder: &Path) -> String {
+    let status = done(folder, &["zpool", "status"]);
+    let (_, noted) = status.split_once("lacks data of ").expect("it is noted");
+    noted.lines().next().expect("a line").to_owned()
+}
+
+/// What could break: of a device that was away several times the last time alone is known.
+#[test]
+fn a_side_that_was_away_several_times_lacks_what_was_written_each_time() {
+    fixtures::takes_long!();
+    let folder = fixtures::scratch::folder();
+    let place = folder.path();
+    mirror(place);
+    let (both, a, b) = (place.join("both"), place.join("a"), place.join("b"));
+    for (folder, name) in [(&both, "1"), (&b, "2"), (&both, "3"), (&b, "4"), (&both, "5")] {
+        write(folder, name);
+    }
+    let noted = noted(&both);
+    assert!(noted.contains(", "), "{noted}");
+    let status = done(&a, &["zpool", "status", "m"]);
+    assert!(status.contains(&format!("not all that was written in {noted}, after")), "{status}");
+    done(&a, &["zpool", "import", "--accept-loss", "m"]);
+    assert_eq!(self::noted(&a), noted, "it is noted anew");
+}
+
+/// What could break: it is said to be damaged, and not what would help.
+#[test]
+fn a_side_that_lacks_what_the_pool_cant_be_opened_without_says_who_has_it() {
+    fixtures::takes_long!();
+    let folder = fixtures::scratch::folder();
+    let place = folder.path();
+    mirror(place);
+    let (both, a, b) = (place.join("both"), place.join("a"), place.join("b"));
+    write(&b, "away");
+    write(&both, "after");
+    let missing = both.join("b");
+    for command in [
+        &["zfs", "ls", "m:"][..],
+        &["zfs", "create", "m/x"],
+        &["zpool", "import", "m"],
+        &["zpool", "import", "--accept-loss", "m"],
+        &["zpool", "import", "-FXn", "m"],
+    ] {
+        refused(&a, command, LOST);
+        refused(&a, command, "its newest group can't be opened without it");
+        refused(&a, command, missing.to_str().expect("a path"));
+    }
+    for command in [&["scan"][..], &["zpool", "import"]] {
+        let (printed, said) = printed_and_said(&a, command);
+        assert!(format!("{printed}{said}").contains(LOST), "{command:?}: {printed}{said}");
+    }
+    assert!(has(&both, &["zfs"], "away") && has(&both, &["zfs"], "after"));
+}
+
+/// What could break: what the devices that are left have together counts for lost, since one of them has no note of what it lacks.
+#[test]
+fn where_others_stand_in_for_what_a_device_lacks_nothing_is_lost() {
+    fixtures::takes_long!();
+    for vdev in ["raidz", "mirror"] {
+        let folder = fixtures::scratch::folder();
+        let place = folder.path();
+        fs::create_dir(place.join("disks")).expect("a folder");
+        add_disks(&place.join("disks"), &["a", "b", "c"], DISK);
+        fs::write(place.join("file"), fixtures::noise(1, 700_000)).expect("a file");
+        done(place, &["zpool", "create", "m", vdev, "disks/a", "disks/b", "disks/c"]);
+        write_in(place, "before");
+        fs::rename(place.join("disks/a"), place.join("a")).expect("it is away");
+        write_in(place, "away");
+        fs::rename(place.join("a"), place.join("disks/a")).expect("it is back");
+        write_in(place, "after");
+        fs::rename(place.join("disks/b"), place.join("b")).expect("it is away");
+        let status = done(place, &["zpool", "status", "m"]);
+        assert_eq!(status.contains(LOST), vdev == "raidz", "{status}");
+        if vdev == "raidz" {
+            refused(place, &["zfs", "create", "m/x"], REFUSED);
+            done(place, &["zpool", "import", "--accept-loss", "m"]);
+        }
+        done(place, &["zfs", "create", "m/x"]);
+    }
+}
+
+fn write_in(place: &Path, to: &str) {
+    done(place, &["zfs", "cp", "file", &format!("m:/{to}")]);
+    done(place, &["zpool", "export", "m"]);
 }

@@ -138,6 +138,7 @@ impl ReadBlocks for Arc {
 
     fn read(&self, request: BlockRequest) -> BlockFuture {
         let (pointer, at) = (&request.pointer, request.at);
+        let birth = pointer.physical_birth();
         let locked = pointer.protection() == Protection::Encrypted && request.key.is_none();
         let Some(key) = key(pointer, request.raw).filter(|_| request.raw || !locked) else {
             return self.shared.below.read(request);
@@ -171,7 +172,7 @@ impl ReadBlocks for Arc {
         Box::pin(async move {
             // A read that was begun answers, unless the executor is shutting down.
             let answer = receiver.await.unwrap_or(Err(BlockErrorKind::Io(IoErrorKind::Gone)));
-            answer.map_err(|kind| BlockError { at, kind })
+            answer.map_err(|kind| BlockError { at, birth, kind })
         })
     }
 

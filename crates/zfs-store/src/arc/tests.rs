@@ -25,7 +25,7 @@ impl ReadBlocks for Below {
         Box::pin(async move {
             rt.sleep(Duration::from_secs(1)).await;
             match offset {
-                0 => Err(BlockError { at, kind: BlockErrorKind::Checksum }),
+                0 => Err(BlockError { at, birth: 3, kind: BlockErrorKind::Checksum }),
                 offset => Ok(Buf::fill(offset, 512)),
             }
         })

@@ -151,7 +151,8 @@ impl Claims {
         let mut open = vec![(pointer, 0)];
         let (mut before, mut is_new) = (0, false);
         while let Some((pointer, depth)) = open.pop() {
-            let wrong = |kind| zfs_store::BlockError { at: visited.at, kind };
+            let birth = pointer.physical_birth();
+            let wrong = |kind| zfs_store::BlockError { at: visited.at, birth, kind };
             let pieces = match pointer.kind() {
                 Kind::Gang if depth < GANG_DEPTH_MAX => {
                     spa.zio().gang_pieces(&pointer).await.map_err(wrong)?

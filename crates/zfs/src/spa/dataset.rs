@@ -36,7 +36,8 @@ impl Spa {
     pub async fn load_key(&self, directory: &Directory, given: &[u8]) -> Result<(), LoadKeyError> {
         let dataset = || directory.name.clone();
         let stored = self.stored_key(directory).await;
-        let stored = stored.map_err(|error| LoadKeyError::Zfs { dataset: dataset(), error })?;
+        let stored = stored
+            .map_err(|error| LoadKeyError::Zfs { dataset: dataset(), error: Box::new(error) })?;
         let stored = stored.ok_or_else(|| LoadKeyError::NotEncrypted { dataset: dataset() })?;
         let wrong = |error| LoadKeyError::Key { dataset: dataset(), error };
         let wrapping = WrappingKey::new(&stored, given).map_err(wrong)?;

@@ -17,6 +17,11 @@
 //!
 //! The map is written anew each time: it is a stretch or two.
 //!
+//! A map that can't be read leaves unknown what its leaf misses. Most often its blocks are among what the leaf misses itself, and lie on a
+//! device that is away now: so its leaf misses the groups in which they were written, and what else its labels tell ([`behind`](super::behind)); and where nobody
+//! stands in for it those are [lost](super::lost). Such a pool is written only where that is accepted, and then the map is written anew with
+//! what is known.
+//!
 //! Source: OpenZFS, `vdev.c` (`vdev_dtl_dirty`, `vdev_dtl_sync`).
 
 use super::maps::{self, MapForm};
@@ -29,20 +34,27 @@ use stdx::RangeSet;
 use zfs_format::vdev::Vdev;
 use zfs_store::Tree;
 
-/// What the maps of leaves say, by the leaves' GUIDs.
+/// What the maps of leaves say, by the leaves' GUIDs; nothing of a map that can't be read.
 #[derive(Default)]
-pub(super) struct Dtls(RefCell<BTreeMap<u64, RangeSet>>);
+pub(super) struct Dtls(RefCell<BTreeMap<u64, Option<RangeSet>>>);
 
 /// What the maps of a pool say, which the leaves are told.
 ///
 /// # Errors
-/// One can't be had: what its leaf misses would be forgotten by who writes it anew.
-pub(super) async fn load(spa: &Spa) -> Result<Dtls, ZfsError> {
+/// One can't be had: what its leaf misses would be forgotten by who writes it anew. Where it is damaged and that is accepted, that leaf
+/// misses what it was told when the pool was opened.
+pub(super) async fn load(spa: &Spa, accepts_loss: bool) -> Result<Dtls, ZfsError> {
     let mut known = BTreeMap::new();
     for leaf in spa.vdevs().leaves() {
         let Some(object) = leaf.dtl.filter(|object| *object != 0) else { continue };
-        let txgs = missing(spa.mos(), object).await?;
-        known.insert(leaf.guid, txgs.clone());
+        let txgs = match missing(spa.mos(), object).await {
+            Err(error) if accepts_loss && error.is_damage() => {
+                known.insert(leaf.guid, None);
+                continue;
+            }
+            read => read?,
+        };
+        known.insert(leaf.guid, Some(txgs.clone()));
         let mut lacks = txgs;
         lacks.extend(spa.behind(leaf.guid));
         spa.tree().set_dtl(leaf.guid, lacks);
@@ -58,7 +70,7 @@ impl Dtls {
         for leaf in root.leaves() {
             let now = tree.dtl(leaf.guid).unwrap_or_default();
             let is_written = match written.get(&leaf.guid) {
-                Some(written) => *written == now,
+                Some(written) => written.as_ref() == Some(&now),
                 None => now.is_empty(),
             };
             if !is_written {
@@ -91,7 +103,7 @@ impl Dtls {
                 }
             };
             maps::rewrite(mos, &map, form, group, &txgs).await?;
-            self.0.borrow_mut().insert(guid, txgs);
+            self.0.borrow_mut().insert(guid, Some(txgs));
         }
         Ok(made)
     }

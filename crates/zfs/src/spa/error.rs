@@ -16,6 +16,17 @@ fn can(opens: &[u64]) -> String {
     }
 }
 
+/// What can be had of a pool from before what it can't be opened without.
+fn before_it(pool: &str, before: Option<u64>) -> String {
+    match before {
+        Some(group) => format!(
+            "what was there before that 'spindle zfs -T {group}' with list, ls, cat, cp or dump shows, or says that it was overwritten, and \
+             spindle zpool import -FX {pool} takes the pool back to the newest state that is whole"
+        ),
+        None => "no group from before that is left that can be opened".to_owned(),
+    }
+}
+
 /// What there is to be taken back to, before what is lost.
 fn back_to(far: bool) -> String {
     match far {
@@ -75,10 +86,31 @@ pub enum OpenError {
         /// Whether older states than the newest few were tried.
         far: bool,
     },
+    #[error("pool {pool}: {why}")]
+    LostRoot { pool: String, why: Box<LostRoot> },
     #[error("pool {pool}: {error}")]
     Tree { pool: String, error: TreeError },
     #[error("pool {pool}: {error}")]
-    Zfs { pool: String, error: ZfsError },
+    Zfs { pool: String, error: Box<ZfsError> },
+}
+
+/// Devices lack what a pool's newest group can't be opened without.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "not all that was written in {groups} can be read, and its newest group can't be opened without it ({error}): {missing}; {}",
+    before_it(pool, *.before)
+)]
+pub struct LostRoot {
+    /// The pool's name.
+    pub pool: String,
+    /// What they lack.
+    pub groups: String,
+    /// What can't be read of it.
+    pub error: Box<ZfsError>,
+    /// Who may have it.
+    pub missing: String,
+    /// The newest group from before that can be opened.
+    pub before: Option<u64>,
 }
 
 /// Why a key can't be loaded.
@@ -90,5 +122,5 @@ pub enum LoadKeyError {
     #[error("{dataset}: {error}")]
     Key { dataset: String, error: KeyError },
     #[error("{dataset}: {error}")]
-    Zfs { dataset: String, error: ZfsError },
+    Zfs { dataset: String, error: Box<ZfsError> },
 }

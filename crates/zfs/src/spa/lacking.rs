@@ -33,6 +33,22 @@ impl FoundPool {
         said
     }
 
+    /// Who has what those that are there don't have, or may have it, in words.
+    pub(super) fn who_has_it(&self) -> String {
+        let present = self.present();
+        let mut missing = Vec::new();
+        for top in self.tops.values().filter(|top| !top.is_for_logs()) {
+            add_missing(&health::of_vdev(top, &present), &mut missing);
+        }
+        match missing.is_empty() {
+            true => "no device that is here has it".to_owned(),
+            false => format!(
+                "what is missing may have it, {}: attach that, or name where it lies with one more -d",
+                listed(&missing)
+            ),
+        }
+    }
+
     /// The same as the reason why it can't be opened; nothing where nothing is lacking.
     pub fn lack(&self) -> Option<OpenError> {
         let (pool, what) = (self.name.clone(), self.lacking().join("; "));

@@ -74,6 +74,9 @@ pub enum LiveError {
     /// Something can't be had.
     #[error(transparent)]
     Zfs(#[from] ZfsError),
+    /// What a device of it missed that was away can't be read.
+    #[error("what a device of it lacks that was away can't be read: {0}")]
+    Dtl(ZfsError),
     /// A group is not in the pool.
     #[error("the pool is not written any more: {0}")]
     Stopped(CommitError),
@@ -98,11 +101,14 @@ pub enum LiveError {
     Unsupported(&'static str),
     /// Its newest group can't be opened, and an older one is.
     #[error(
-        "its newest transaction group can't be opened, and group {txg} can: spindle zpool import -F takes the pool back, and what came after is lost"
+        "its newest transaction group can't be opened, and group {txg} can: spindle zpool import {} takes the pool back, and what came after is lost",
+        if *far { "-FX" } else { "-F" }
     )]
     Older {
         /// The group that is open.
         txg: u64,
+        /// Whether it is further back than groups are kept whole.
+        far: bool,
     },
     /// Its property `multihost` is on, and this host has no number.
     #[error(
@@ -140,6 +146,8 @@ pub struct LiveOptions {
     pub taken_back: bool,
     /// Log devices are missing, and what only they have is given up.
     pub without_log: bool,
+    /// Though what devices lack that were away can't be read: it is what is known of it from then on.
+    pub accepts_loss: bool,
     /// Bytes of changes after which a replay of intent logs ends a group. More takes memory; less takes groups, of which each
     /// costs a few flushes.
     pub replay_bytes: u64,
@@ -147,7 +155,8 @@ pub struct LiveOptions {
 
 impl Default for LiveOptions {
     fn default() -> LiveOptions {
-        LiveOptions { taken_back: false, without_log: false, replay_bytes: REPLAY_BYTES }
+        let (taken_back, without_log, accepts_loss) = Default::default();
+        LiveOptions { taken_back, without_log, accepts_loss, replay_bytes: REPLAY_BYTES }
     }
 }
 

@@ -254,10 +254,12 @@ async fn replace(
 ) -> Result<(), ZfsError> {
     let mut header = header_of(map)?;
     let length = header.length;
+    // Whole blocks, which nobody has to read.
+    let all = 0..length.next_multiple_of(map.block_bytes().max(1));
     if length > 0 {
         mos.change(|tx| {
-            map.plan_zero(0..length)?;
-            map.zero(tx, 0..length);
+            map.plan_zero(all.clone())?;
+            map.zero(tx, all.clone());
             Ok(())
         })
         .await?;

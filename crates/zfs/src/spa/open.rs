@@ -1,6 +1,6 @@
 //! Opening a pool that was found, for reading.
 
-use super::error::OpenError;
+use super::error::{LostRoot, OpenError};
 use super::features::{self, InUse};
 use super::found::{FoundPool, PoolState};
 use super::keys::Keys;
@@ -8,6 +8,7 @@ use crate::dmu::Objset;
 use crate::dsl::Dsl;
 use crate::error::{Problem, ZfsError};
 use crate::health::Short;
+use crate::show;
 use crate::zap::Zap;
 use async_recursion::async_recursion as boxed;
 use rt::{DeviceRef, Rt};
@@ -114,11 +115,43 @@ impl Spa {
                         opens.push(other);
                     }
                 }
-                let error = Box::new(error);
                 Err(OpenError::Overwritten { pool, txg, error, newest, opens })
             }
+            (Err(error), None) => Err(Spa::explained(rt, found, options, error).await),
             (done, _) => done,
         }
+    }
+
+    /// Why the newest group of a pool can't be opened, where that is because devices lack what leads to all else which were away when it
+    /// was written: what that was, who has it, and which groups from before can be opened. Everything else is left as it is.
+    #[boxed(?Send)]
+    pub(super) async fn explained(
+        rt: &Rt,
+        found: &FoundPool,
+        options: OpenOptions,
+        error: OpenError,
+    ) -> OpenError {
+        let (pool, error) = match error {
+            OpenError::Zfs { pool, error } if error.is_damage() => (pool, error),
+            error => return error,
+        };
+        let lost = error.birth().map(|txg| found.lost_unseen(txg)).unwrap_or_default();
+        let Some(first) = lost.iter().next().map(|stretch| stretch.start) else {
+            return OpenError::Zfs { pool, error };
+        };
+        let mut txgs: Vec<u64> = found.uberblocks().iter().map(|one| one.txg).collect();
+        txgs.dedup();
+        let mut before = None;
+        for txg in txgs.into_iter().filter(|txg| *txg < first).take(TRIED_MAX) {
+            let options = OpenOptions { txg: Some(txg), ..options };
+            if Spa::open_as(rt, found, options).await.is_ok() {
+                before = Some(txg);
+                break;
+            }
+        }
+        let (groups, missing) = (show::groups(&lost), found.who_has_it());
+        let why = LostRoot { pool: pool.clone(), groups, error, missing, before };
+        OpenError::LostRoot { pool, why: Box::new(why) }
     }
 
     /// The same; where a group was asked for that can't be opened, no others are looked at.
@@ -311,7 +344,7 @@ impl Opening<'_> {
     }
 
     fn zfs(&self, error: ZfsError) -> OpenError {
-        OpenError::Zfs { pool: self.pool.to_owned(), error }
+        OpenError::Zfs { pool: self.pool.to_owned(), error: Box::new(error) }
     }
 
     async fn at(
@@ -352,8 +385,17 @@ impl Opening<'_> {
         for leaf in vdevs.leaves() {
             let mut lacks = RangeSet::default();
             if let Some(object) = leaf.dtl.filter(|object| *object != 0) {
-                // Who doesn't know what a leaf misses asks it all the same: checksums tell.
-                lacks = missing(&layers.mos, object).await.unwrap_or_default();
+                lacks = match missing(&layers.mos, object).await {
+                    Ok(lacks) => lacks,
+                    // It may lack more, and is asked all the same: checksums tell.
+                    Err(error) if error.is_damage() => {
+                        let missed = error.birth().map(|txg| found.missed(leaf.guid, txg));
+                        let mut missed = missed.unwrap_or_default();
+                        missed.remove(uberblock.txg + 1..u64::MAX);
+                        missed
+                    }
+                    Err(_) => RangeSet::default(),
+                };
             }
             lacks.extend(behind.get(&leaf.guid).cloned());
             layers.tree.set_dtl(leaf.guid, lacks);

@@ -4,7 +4,7 @@
 //! group freed is not used again for two more groups, so what two groups back was there is there. Further back parts may be overwritten:
 //! that is tried only where it is asked for.
 //!
-//! A state is whole when the pool opens there, its space maps can be had, and nothing that leads on is damaged of what was written from
+//! A state is whole when the pool opens there, its space maps and what it notes of its devices can be had, and nothing that leads on is damaged of what was written from
 //! two groups before it on. What is damaged of older blocks is so in all states, and no reason to give up newer ones.
 //!
 //! A state of whose groups some are [newly lost](super::Spa::newly_lost) isn't whole either, unless that is accepted: those before the first of them
@@ -15,6 +15,7 @@
 //!
 //! Source: OpenZFS, `spa.c` (`spa_load_best`, `spa_load_verify`).
 
+use super::dtls;
 use super::error::{GROUPS_KEPT, OpenError};
 use super::found::FoundPool;
 use super::map_logs;
@@ -58,9 +59,9 @@ pub async fn newest_whole(
                 let lost = spa.newly_lost(found);
                 match lost.is_empty() || accepts_loss {
                     false => OpenError::Lost { pool, groups: show::groups(&lost), far },
-                    true => match check(&spa).await {
+                    true => match check(&spa, accepts_loss).await {
                         Ok(()) => return Ok(Rc::new(spa)),
-                        Err(error) => OpenError::Zfs { pool, error },
+                        Err(error) => OpenError::Zfs { pool, error: Box::new(error) },
                     },
                 }
             }
@@ -70,11 +71,15 @@ pub async fn newest_whole(
         };
         first.get_or_insert(error);
     }
-    Err(first.unwrap_or_else(|| OpenError::NoUberblock { pool: found.name.clone() }))
+    match first {
+        Some(error) => Err(Spa::explained(rt, found, options, error).await),
+        None => Err(OpenError::NoUberblock { pool: found.name.clone() }),
+    }
 }
 
 /// Whether what leads to data is there.
-async fn check(spa: &Spa) -> Result<(), ZfsError> {
+async fn check(spa: &Spa, accepts_loss: bool) -> Result<(), ZfsError> {
+    dtls::load(spa, accepts_loss).await?;
     let root = spa.classified().await?;
     map_logs::load(spa, &root.children).await?;
     let recent = spa.uberblock().txg.saturating_sub(GROUPS_KEPT);

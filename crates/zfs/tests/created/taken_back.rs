@@ -60,7 +60,7 @@ fn a_pool_whose_newest_group_is_damaged_is_taken_back_where_that_is_asked_for() 
         // Reading shows what there is; writing wants to be asked for.
         assert!(!spa.is_newest() && spa.uberblock().txg == newest - 1);
         let refused = Live::open(spa, &fresh).await.err();
-        assert_eq!(refused, Some(LiveError::Older { txg: newest - 1 }));
+        assert_eq!(refused, Some(LiveError::Older { txg: newest - 1, far: false }));
     });
     let (rt, fresh) = (rig.runtime.handle(), Rc::clone(&rig.fresh));
     let all: Vec<DeviceRef> = rig.devices().into_values().collect();

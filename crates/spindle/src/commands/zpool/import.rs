@@ -45,6 +45,8 @@ struct Listed {
     version: u64,
     lacks_features: Option<bool>,
     barred: Option<Reason>,
+    /// Why it doesn't open, where a device that is away has what it needs for that.
+    lost_root: Option<String>,
     /// Who holds it.
     holder: Option<Holder>,
     /// Features that are not known.
@@ -55,9 +57,9 @@ struct Listed {
 
 impl Listed {
     fn standing(self) -> Standing {
-        let Listed { health, lacking, devices, barred, holder, is_readable, .. } = self;
+        let Listed { health, lacking, devices, barred, lost_root, holder, is_readable, .. } = self;
         let is_open = barred.is_none();
-        Standing { health, stale: lacking, devices, is_open, is_readable, holder }
+        Standing { health, stale: lacking, devices, is_open, lost_root, is_readable, holder }
     }
 }
 
@@ -71,6 +73,8 @@ pub struct Standing {
     pub devices: Devices,
     /// Whether it opens for reading.
     pub is_open: bool,
+    /// Why it doesn't open, where a device that is away has what it needs for that.
+    lost_root: Option<String>,
     /// Whether it does, and no vdev lost more than it can do without; such as end too soon are not lost.
     pub is_readable: bool,
     /// The process of this host that holds it.
@@ -86,7 +90,9 @@ impl Standing {
     /// What of it can't be read though it opens, and whether what is missing may be newer: sentences.
     pub fn lost(&self) -> Vec<String> {
         let lost = self.stale.lost_said(&self.health, &self.devices).into_iter();
-        lost.chain(self.stale.notes(&self.health, &self.devices)).collect()
+        lost.chain(self.lost_root.clone())
+            .chain(self.stale.notes(&self.health, &self.devices))
+            .collect()
     }
 
     /// What a vdev is called: a device by its whole path.
@@ -193,6 +199,10 @@ fn listed(pools: &Pools, found: &Rc<FoundPool>) -> Listed {
         }
         Err(_) => Some(Reason::Metadata),
     };
+    let lost_root = match &opened {
+        Err(OpenError::LostRoot { why, .. }) => Some(why.to_string()),
+        _ => None,
+    };
     if let Ok(spa) = opened {
         let pool = Rc::clone(&spa);
         let done = pools.wait(async move {
@@ -215,6 +225,7 @@ fn listed(pools: &Pools, found: &Rc<FoundPool>) -> Listed {
             version,
             lacks_features,
             barred,
+            lost_root,
             holder,
             features,
             is_readable,
@@ -236,6 +247,7 @@ fn listed(pools: &Pools, found: &Rc<FoundPool>) -> Listed {
         version,
         lacks_features,
         barred,
+        lost_root,
         holder,
         features,
         is_readable,

@@ -6,6 +6,7 @@ use super::super::cloned;
 use super::super::commit::Syncer;
 use super::super::config::{LabelState, PoolConfig};
 use super::super::dtls;
+use super::super::error::GROUPS_KEPT;
 use super::super::kept;
 use super::super::lacking::lacking;
 use super::super::logs::{self, FoundLog, Target};
@@ -100,7 +101,8 @@ impl Live {
     ) -> Result<Live, LiveError> {
         let uberblock = spa.uberblock();
         if !spa.is_newest() && !options.taken_back {
-            return Err(LiveError::Older { txg: uberblock.txg });
+            let far = spa.latest_txg() - uberblock.txg > GROUPS_KEPT;
+            return Err(LiveError::Older { txg: uberblock.txg, far });
         }
         // What is given up must never be the newest again.
         let last = if options.taken_back { spa.latest_txg() } else { uberblock.txg };
@@ -123,7 +125,7 @@ impl Live {
         if is_multihost && fresh.host().is_none_or(|(number, _)| number == 0) {
             return Err(LiveError::NoHostId);
         }
-        let dtls = dtls::load(&spa).await?;
+        let dtls = dtls::load(&spa, options.accepts_loss).await.map_err(LiveError::Dtl)?;
         let (mut allocator, unflushed) = map_logs::load(&spa, &root.children).await?;
         kept::load(&spa, &root.children, &mut allocator).await?;
         let kept = checkpoint::of(&spa).await?;

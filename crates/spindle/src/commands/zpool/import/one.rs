@@ -227,7 +227,7 @@ impl<'a> Import<'a> {
         let opened = LivePool::open_by(self.place, &found.guid.to_string(), opening);
         let pool = opened.map_err(|error| match &error {
             Error::NotWritten { error: reason, .. } => match **reason {
-                LiveError::Older { txg } => recoverable(found, txg),
+                LiveError::Older { txg, far } => recoverable(found, txg, far),
                 _ => failed(name, &error),
             },
             _ => in_use(found, error),
@@ -352,7 +352,8 @@ fn exclaim(found: &FoundPool, at: &Uberblock, dry_run: bool) -> Result<(), Failu
 }
 
 /// Says that a pool can be taken back.
-fn recoverable(found: &FoundPool, txg: u64) -> Failure {
+fn recoverable(found: &FoundPool, txg: u64, far: bool) -> Failure {
+    let how = if far { "-FX" } else { "-F" };
     let shown = printable::word(&found.name);
     say(&format!("cannot import '{shown}': its newest transaction group can't be opened"));
     say("\tRecovery is possible, but will result in some data loss.");
@@ -370,7 +371,7 @@ fn recoverable(found: &FoundPool, txg: u64) -> Failure {
             say("\tmust be discarded, irreversibly.");
         }
     }
-    say(&format!("\tRecovery can be attempted by executing 'zpool import -F {shown}'."));
+    say(&format!("\tRecovery can be attempted by executing 'zpool import {how} {shown}'."));
     say("\tA scrub of the pool is strongly recommended after recovery.");
     Failure::said()
 }
