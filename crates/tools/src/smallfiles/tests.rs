@@ -133,7 +133,7 @@ fn what_can_not_be_run_is_refused() {
 fn the_table_has_a_line_a_phase() {
     let run = run_plan(Plan::of_files(10), ByteCount::gib(1), false);
     let text = table::text(&run.result.expect("it runs"));
-    let head = "10 files of 4 KiB in 1 directories, 1 threads, blocks of 64 KiB; random bytes, not compressible, no duplicates\n";
+    let head = "10 files of 4 KiB in 1 directory, 1 thread, blocks of 64 KiB; random bytes, not compressible, no duplicates\n";
     assert!(text.starts_with(head), "{text}");
     let words: Vec<&str> = text.lines().skip(3).filter_map(|line| line.split(' ').next()).collect();
     assert_eq!(words, ["create", "stat", "read", "copy", "delete"]);
