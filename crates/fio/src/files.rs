@@ -170,14 +170,16 @@ pub(super) async fn measure(
         spans.push(Span { path, kind, there, real, offset: 0, len: 0, extend: false });
     }
     let mut free = 0;
-    // Of files on several file systems each is written until its own is full.
-    for span in spans.iter().filter(|_| spec.fill_device) {
-        let space = tree.space_at(&span.path).await;
-        let space = space.map_err(|source| FioError::Tree { job: job.name.clone(), source })?;
-        free = free.max(space.free.bytes());
+    if spec.fill_device {
+        // Of files on several file systems each is written until its own is full.
+        for span in &spans {
+            let space = tree.space_at(&span.path).await;
+            let space = space.map_err(|source| FioError::Tree { job: job.name.clone(), source })?;
+            free = free.max(space.free.bytes());
+        }
+        free += spans.iter().map(|span| span.real).sum::<u64>();
     }
-    let there: u64 = spans.iter().filter(|_| spec.fill_device).map(|span| span.real).sum();
-    settle(job, spans, free + there, prng)
+    settle(job, spans, free, prng)
 }
 
 /// What is used of each file: fio's rules.

@@ -130,11 +130,11 @@ pub fn facts(name: &str, layout: &Layout, drive: &DriveFacts) -> LayoutFacts {
 
 /// How fast (B/s) an idle set writes what was lost, for which it reads `pieces` disks: as its disks do, and the link to them.
 fn rebuild_rate(layout: &Layout, drive: &DriveFacts, pieces: u64) -> Option<f64> {
-    let written = lost_member(layout).map_or(1.0, stripes);
+    let lost = lost_member(layout);
+    let written = lost.map_or(1.0, stripes);
     let slower = drive.edges.map_or(1.0, |edges| of_far_copies(mender(layout), edges));
     let of_disks = drive.rate? * written / slower;
-    let lost = lost_member(layout).map_or(1, Layout::disks_in_all).max(1);
-    let read = pieces as f64 / lost as f64;
+    let read = pieces as f64 / lost.map_or(1, Layout::disks_in_all).max(1) as f64;
     let of_link = drive.link.as_ref().map_or(f64::INFINITY, |link| {
         let limit = link.limit_mb_s * 1e6;
         match (link.span, link.full_duplex) {
@@ -315,8 +315,7 @@ fn mending(layout: &Layout) -> Option<(u64, u64)> {
 
 /// The member that is lost with one of its disks, and rebuilt whole: of the innermost set with redundancy, where its members are sets.
 pub(crate) fn lost_member(layout: &Layout) -> Option<&Layout> {
-    let of = layout.of.as_deref()?;
-    if mending(of).is_some() { lost_member(of) } else { Some(of) }
+    mender(layout).of.as_deref()
 }
 
 /// How many disks of a set without redundancy are written at a time.
